@@ -1,4 +1,4 @@
-"""Robustness tests: perturbed texts, and the effect of each kind of change as tables and a heat map."""
+"""Robustness tests: perturbed texts, and tables and a heat map of the effect of each perturbation kind."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from textmover.report.figures.matplotlib import HeatGroup, draw_heat_map
 from textmover.report.table_formats import Section, block, interval, number, pick
 from textmover.types import InputError, Judgements, plural
 
-KEEPING = ("notation", "synonym", "substitute", "passive", "active")  # kinds that keep the meaning, or mean to
-YARDSTICK = "unrelated"  # the kind that stands for the worst
-TEXT = "text"  # name of unchanged texts in the score table
+KEEPING = ("notation", "synonym", "substitute", "passive", "active")  # kinds that should keep the meaning
+YARDSTICK = "unrelated"  # the kind that other drops are relative to
+TEXT = "text"  # kind of unchanged texts in the score table
 NAMES: Mapping[tuple[str, int], str] = {
     (meant, degree): alias for alias, (meant, degrees) in ALIASES.items() for degree in degrees or ()
 }
-"""Degrees that have a name of their own, since more is done than at the others: all words in random order."""
+"""Names of degrees that tables show as a kind of their own, such as all words in random order."""
 
 
 class Subjects(NamedTuple):
-    """Different texts and what each is scored against."""
+    """Distinct texts and their references."""
 
     name: str
     texts: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
-    among: int  # different texts that they were chosen from
+    among: int  # number of distinct texts that they were sampled from
     own: bool  # whether each text is its own reference
-    rated: tuple[str, ...] = ()  # kinds of ratings that the texts, not their versions, came with
+    rated: tuple[str, ...] = ()  # rating dimensions of the unchanged texts
 
 
 class Changed(NamedTuple):
-    """Texts, followed by their versions, ready to be scored."""
+    """Texts followed by their perturbed versions, for scoring."""
 
     judgements: Judgements
     versions: Versions
 
     @property
     def facts(self) -> list[MetricScores]:
-        """Degree and severity of texts (0) and versions as columns of a table of scores."""
+        """Degree and severity of texts (0) and versions, as columns of the score table."""
         columns = {"degree": self.versions.degrees, "severity": self.versions.severities}
         return [
             MetricScores(name, np.concatenate([np.zeros(self.versions.texts), values]), higher_is_better=False)
@@ -62,7 +62,7 @@ class Changed(NamedTuple):
 
 
 def read_subjects(options: argparse.Namespace) -> Subjects:
-    """The texts that the options name, a random choice of the different ones, in the order of the file."""
+    """Read the input texts and sample distinct ones, in the order of the file."""
     split = options.split or "train"
     rated: tuple[str, ...] = ()
     if options.set is not None:
@@ -80,17 +80,17 @@ def read_subjects(options: argparse.Namespace) -> Subjects:
     else:
         texts = tuple(read_texts(options.input, options.column, split=split))
         references = tuple((text.strip(),) for text in texts)
-    first: dict[str, tuple[str, ...]] = {}
-    for text, several in zip(texts, references, strict=True):
+    by_text: dict[str, tuple[str, ...]] = {}
+    for text, text_references in zip(texts, references, strict=True):
         if text.strip():
-            first.setdefault(text.strip(), tuple(several))
-    if len(first) < 2:
+            by_text.setdefault(text.strip(), tuple(text_references))
+    if len(by_text) < 2:
         raise InputError(
-            f"Expected at least two different texts in {options.input}, but got {len(first)}: give more of them."
+            f"Expected at least two different texts in {options.input}, but got {len(by_text)}: give more of them."
         )
-    chosen = choose_texts(list(first), options.limit, options.seed)
+    chosen = choose_texts(list(by_text), options.limit, options.seed)
     own = options.set is None and options.reference_column is None
-    return Subjects(str(options.input), tuple(chosen), tuple(first[one] for one in chosen), len(first), own, rated)
+    return Subjects(str(options.input), tuple(chosen), tuple(by_text[one] for one in chosen), len(by_text), own, rated)
 
 
 def change(
@@ -102,24 +102,24 @@ def change(
     neighbours: Neighbours | None,
     on_progress: Callable[[int], None],
 ) -> Changed:
-    """Every wanted change of every text, where it can be made."""
+    """Apply each requested perturbation to each text that allows it."""
     owners: list[int] = []
-    found: list[Perturbation] = []
-    for place, made in perturb_texts(subjects.texts, types, seed=seed, parses=parses, neighbours=neighbours):
-        owners += [place] * len(made)
-        found += made
+    changes: list[Perturbation] = []
+    for place, variants in perturb_texts(subjects.texts, types, seed=seed, parses=parses, neighbours=neighbours):
+        owners += [place] * len(variants)
+        changes += variants
         on_progress(1)
-    kinds = tuple(NAMES.get((one.type, one.degree), one.type) for one in found)
-    wanted = kind_names(types)
-    if not set(kinds) - {YARDSTICK} and wanted != [YARDSTICK]:
+    kinds = tuple(NAMES.get((one.type, one.degree), one.type) for one in changes)
+    requested = kind_names(types)
+    if not set(kinds) - {YARDSTICK} and requested != [YARDSTICK]:
         raise InputError(
-            f"Expected texts that allow {', '.join(name for name in wanted if name != YARDSTICK)}, but got none in "
+            f"Expected texts that allow {', '.join(name for name in requested if name != YARDSTICK)}, but got none in "
             f"{subjects.name}: give other texts or kinds."
         )
     references = [subjects.references[place] for place in owners]
     judgements = Judgements(
         subjects.name,
-        (*subjects.texts, *(one.text for one in found)),
+        (*subjects.texts, *(one.text for one in changes)),
         (*subjects.references, *references),
         {},
         (*[TEXT] * len(subjects.texts), *kinds),
@@ -129,14 +129,14 @@ def change(
         len(subjects.texts),
         np.asarray(owners, dtype=np.int64),
         kinds,
-        tuple(one.degree for one in found),
-        np.asarray([one.severity for one in found], dtype=np.float64),
+        tuple(one.degree for one in changes),
+        np.asarray([one.severity for one in changes], dtype=np.float64),
     )
     return Changed(judgements, versions)
 
 
 def kind_names(types: Mapping[str, Sequence[int]]) -> list[str]:
-    """Names of the kinds of change in tables: harmful ones first, then those that keep the meaning.
+    """Return the names of perturbation kinds in tables: harmful kinds first, then those that keep the meaning.
 
     Example:
         >>> kind_names({"synonym": (1,), "swap": (1, 9), "drop": (1,)})
@@ -175,7 +175,7 @@ BY_KIND: Mapping[str, tuple[str, str]] = {
         "severity. Kendall's τ-b is in CSV and JSON.",
     ),
 }
-"""The tables by kind: title, the field of the results that they show, and how to read it."""
+"""Tables by kind: title, result field and reading aid."""
 
 SUMMARY = (
     "harmful, kept: drop relative to that of an unrelated text, averaged over the kinds that harm the meaning and over "
@@ -189,7 +189,7 @@ SUMMARY = (
 
 
 def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[Section]:
-    """The summary, and a table by kind of everything that there is."""
+    """Return the summary and the tables by kind that have a value."""
     counts = {one.kind: one for one in found.metrics[0].kinds}
     few = [name for name in kinds if name in counts and counts[name].texts < FEW]
     tables = [_summary(found)]
@@ -204,15 +204,15 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
     if few:
         remarks.append(f"Fewer than {FEW} texts, too few to trust: {', '.join(few)}.")
         remarks[-1] += " If a kind has one text only, means over kinds have no interval."
-    absent = [name for name in kinds if name not in counts]
-    if absent:
-        remarks.append(f"No text allows {', '.join(absent)}.")
+    missing = [name for name in kinds if name not in counts]
+    if missing:
+        remarks.append(f"No text allows {', '.join(missing)}.")
     tables[1] = replace(tables[1], remarks=remarks, records=list(_records(found)), figure=figure)
     return tables
 
 
 def notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], seed: int) -> Iterator[str]:
-    """Notes for reading the tables, with the sentences on kinds that were left out."""
+    """Yield notes for reading the tables, including those on excluded kinds."""
     count, among = len(subjects.texts), subjects.among
     chosen = f"all {count:,}" if count == among else f"{count:,} of {among:,}"
     by_chance = "" if count == among else f" (chosen by seed {seed})"
@@ -241,7 +241,7 @@ def notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], see
 
 
 def draw_drops(found: Robustness, kinds: Sequence[str], path: Path) -> None:
-    """Draw drops as shares of the way to an unrelated text, kinds by metrics; kinds that no text allows have no row."""
+    """Draw a heat map (kinds by metrics) of drops relative to an unrelated text; kinds without a value have no row."""
     shares = [{one.kind: one.share.estimate for one in metric.kinds} for metric in found.metrics]
     groups = []
     for title, keeps in (("changes that harm", False), ("changes that keep the meaning", True)):
@@ -275,7 +275,7 @@ def _summary(found: Robustness) -> Section:
                 "metric": one.name,
                 **pick(found, "texts", "versions"),
                 "unit": one.unit,
-                **_bounded(**shares, **pick(one, "auc", "spearman")),
+                **_with_bounds(**shares, **pick(one, "auc", "spearman")),
                 **pick(one, "kendall", "signature"),
             }
         )
@@ -286,30 +286,30 @@ def _summary(found: Robustness) -> Section:
 def _row(name: str, metrics: Sequence[MetricRobustness], shown: str) -> tuple[str, ...]:
     found = [next((one for one in metric.kinds if one.kind == name), None) for metric in metrics]
     cells = [name, KEPT if name in KEEPING else CHANGED, "0" if found[0] is None else f"{found[0].versions:,}"]
-    for one in found:
-        value: Interval = UNKNOWN if one is None else getattr(one, shown)
+    for kind in found:
+        value: Interval = UNKNOWN if kind is None else getattr(kind, shown)
         cells += [number(value.estimate), *([interval(*value[1:3])] if len(metrics) == 1 else [])]
     return tuple(cells)
 
 
 def _records(found: Robustness) -> Iterator[Mapping[str, Any]]:
     for metric in found.metrics:
-        for one in (*metric.kinds, *metric.by_degree):
+        for kind in (*metric.kinds, *metric.by_degree):
             yield {
                 "table": "kinds",
                 "metric": metric.name,
-                "kind": one.kind,
-                "degree": "all" if one.degree is None else one.degree,
-                "meaning": KEPT if one.keeping else CHANGED,
-                **pick(one, "texts", "versions"),
-                **_bounded(**pick(one, "drop", "share", "below")),
-                "pairs": one.pairs,
-                **_bounded(**pick(one, "below_keeping", "auc", "spearman")),
-                "kendall": one.kendall,
+                "kind": kind.kind,
+                "degree": "all" if kind.degree is None else kind.degree,
+                "meaning": KEPT if kind.keeping else CHANGED,
+                **pick(kind, "texts", "versions"),
+                **_with_bounds(**pick(kind, "drop", "share", "below")),
+                "pairs": kind.pairs,
+                **_with_bounds(**pick(kind, "below_keeping", "auc", "spearman")),
+                "kendall": kind.kendall,
                 "signature": metric.signature,
             }
 
 
-def _bounded(**values: Interval) -> dict[str, float]:
+def _with_bounds(**values: Interval) -> dict[str, float]:
     ends = (("", "estimate"), ("_low", "low"), ("_high", "high"))
     return {f"{name}{end}": getattr(one, part) for name, one in values.items() for end, part in ends}

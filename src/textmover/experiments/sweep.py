@@ -1,4 +1,4 @@
-"""Sweeps: agreement with human ratings for every setting of a grid, as a table, JSON and a figure."""
+"""Sweeps: agreement with human ratings for each setting of a grid, as table, JSON and figure."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ STATISTICS = ("pearson", "spearman", "kendall")
 
 
 class SettingResult(NamedTuple):
-    """Agreement of one setting."""
+    """Agreement of a setting with human ratings."""
 
     values: Mapping[str, Any]  # the swept fields
     mean: meta_evaluation.MeanCorrelation  # over groups
     interval: meta_evaluation.Interval  # 95 %, of the mean Pearson
-    higher_is_better: bool  # false where agreement is a negative correlation
+    higher_is_better: bool  # if false, agreement is a negative correlation
     signature: str  # what the scores depend on
 
     @property
     def agreement(self) -> float:
-        """The mean Pearson, with its sign turned where lower scores are better."""
+        """Mean Pearson correlation, negated if lower scores are better."""
         return self.mean.pearson if self.higher_is_better else -self.mean.pearson
 
 
 def read_grid(entries: Sequence[str], fixed: Collection[str]) -> dict[str, list[Any]]:
-    """Fields and their values, of entries NAME=VALUE,…; whether the fields exist is left to the metric."""
+    """Parse entries NAME=VALUE,… into fields and values; the metric checks later whether the fields exist."""
     fields: dict[str, list[Any]] = {}
-    for given in entries:
-        name, _, listed = given.partition("=")
+    for entry in entries:
+        name, _, listed = entry.partition("=")
         name = name.strip().replace("-", "_")
-        texts = [text.strip() for text in re.split(r",(?![^\[]*\])", listed)]  # a comma in brackets is of the value
+        texts = [text.strip() for text in re.split(r",(?![^\[]*\])", listed)]  # commas in brackets belong to a value
         if not name or not all(texts):
-            raise InputError(f"Expected --field NAME=VALUE,VALUE, such as temperature=0.02,0.05, but got {given!r}.")
+            raise InputError(f"Expected --field NAME=VALUE,VALUE, such as temperature=0.02,0.05, but got {entry!r}.")
         if name in fields:
             raise InputError(f"Expected each --field once, but got `{name}` twice: give all its values at once.")
         if name in fixed:
@@ -64,15 +64,15 @@ def read_grid(entries: Sequence[str], fixed: Collection[str]) -> dict[str, list[
 
 
 def group_of(segment: Segment) -> str:
-    """Group that correlations are computed within; one for all where no column makes groups."""
+    """Return the correlation group of a segment; ``all`` if it has no group columns."""
     return " / ".join(segment.groups.values()) if segment.groups else "all"
 
 
 def check_ratings(segments: Sequence[Segment]) -> None:
-    """Refuse ratings that nothing can agree with."""
+    """Raise an error if no group has enough segments with different ratings for a correlation."""
     ratings: dict[str, list[float | None]] = {}
-    for one in segments:
-        ratings.setdefault(group_of(one), []).append(one.score)
+    for segment in segments:
+        ratings.setdefault(group_of(segment), []).append(segment.score)
     if not any(len(values) >= MIN_SEGMENTS and len(set(values)) > 1 for values in ratings.values()):
         raise InputError(
             f"Expected a group of at least {MIN_SEGMENTS} segments whose ratings differ, but got none "
@@ -83,11 +83,11 @@ def check_ratings(segments: Sequence[Segment]) -> None:
 def judge(
     scorer: Scorer, segments: Sequence[Segment], values: Mapping[str, Any], *, samples: int, seed: int
 ) -> SettingResult:
-    """Score and correlate; the bootstrap draws whole references."""
-    result = scorer.score([one.hypothesis for one in segments], [one.compared for one in segments])
-    human = np.array([one.score for one in segments], dtype=np.float64)
+    """Score segments and correlate with the ratings; the bootstrap resamples references with all their segments."""
+    result = scorer.score([segment.hypothesis for segment in segments], [segment.compared for segment in segments])
+    human = np.array([segment.score for segment in segments], dtype=np.float64)
     groups = list(map(group_of, segments))
-    clusters = ["\n".join(one.compared.texts) for one in segments]
+    clusters = ["\n".join(segment.compared.texts) for segment in segments]
     interval = meta_evaluation.bootstrap_interval(
         result.scores, human, groups, samples=samples, seed=seed, clusters=clusters
     )
@@ -96,39 +96,39 @@ def judge(
 
 
 def best_setting(results: Sequence[SettingResult]) -> int | None:
-    """The setting that agrees best, of those with a correlation in the most groups; ``None`` if none has any."""
+    """Return the index of the best setting among those defined in the most groups; ``None`` if all are undefined."""
     most = max(one.mean.groups for one in results)
     usable = [index for index, one in enumerate(results) if one.mean.groups == most and not math.isnan(one.agreement)]
     return max(usable, key=lambda index: results[index].agreement, default=None)
 
 
 def as_table(results: Sequence[SettingResult]) -> str:
-    """Tab-separated values with all digits; ``nan`` where there is no correlation."""
+    """Format results as tab-separated values with all digits; undefined correlations are ``nan``."""
     lines = [[*results[0].values, "n", "groups", *STATISTICS, "pearson_low", "pearson_high", "signature"]]
-    for one in results:
-        numbers = [getattr(one.mean, key) for key in ("n", "groups", *STATISTICS)]
-        ends = (one.interval.low, one.interval.high)
-        lines.append([*map(written, one.values.values()), *map(repr, (*numbers, *ends)), one.signature])
+    for result in results:
+        numbers = [getattr(result.mean, key) for key in ("n", "groups", *STATISTICS)]
+        ends = (result.interval.low, result.interval.high)
+        lines.append([*map(written, result.values.values()), *map(repr, (*numbers, *ends)), result.signature])
     return "".join("\t".join(line) + "\n" for line in lines)
 
 
 def as_records(results: Sequence[SettingResult]) -> list[dict[str, Any]]:
-    """Each setting as JSON has it."""
+    """Return the JSON record of each setting."""
     return [
         {
-            "fields": plain(one.values),
-            **plain(pick(one.mean, "n", "groups", "undefined", *STATISTICS)),
-            "interval": plain(pick(one.interval, "low", "high")),
-            **pick(one, "higher_is_better", "signature"),
+            "fields": plain(result.values),
+            **plain(pick(result.mean, "n", "groups", "undefined", *STATISTICS)),
+            "interval": plain(pick(result.interval, "low", "high")),
+            **pick(result, "higher_is_better", "signature"),
         }
-        for one in results
+        for result in results
     ]
 
 
 def draw_settings(
     varying: Mapping[str, Sequence[Any]], results: Sequence[SettingResult], best: int | None, path: Path, title: str
 ) -> None:
-    """One line over the values of a field, or one for each value of a second; results are in the order of the grid."""
+    """Draw a line over the values of a field, or one for each value of a second; results are in grid order."""
     (name, values), *second = varying.items()
     other, members = second[0] if second else ("", [None])
     lines = []

@@ -1,4 +1,4 @@
-"""Agreement that ``textmover evaluate`` computes for ratings, preferences and marked errors, or why there is none."""
+"""Agreement of metrics with ratings, preferences and marked errors for ``textmover evaluate``."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from textmover.terminal import console, progress_bars
 from textmover.types import InputError, Judgements, MarkedSegment, MarkedTexts, plural
 
 FLAGS = {"pair_rate": "--pair-rate", "samples": "--samples", "permutations": "--permutations"}
-"""The flag behind each argument of the evaluation."""
+"""Command-line flag of each argument of the evaluation."""
 
 
 class Failure(NamedTuple):
-    """Why there is no agreement with one dimension of the ratings, or with preferences."""
+    """Reason why agreement with a rating dimension or with preferences cannot be computed."""
 
-    name: str  # of the set
+    name: str  # name of the set
     dimension: str | None
     reason: str
 
@@ -55,15 +55,15 @@ class Failure(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A set, and the dimension of its ratings, or its preferences, that metrics should agree with."""
+    """A judgement set and the rating dimension to compare metrics with; ``None`` stands for its preferences."""
 
-    judgements: Judgements  # with the preferences that follow from the dimension where those are wanted
+    judgements: Judgements  # includes the preferences derived from the dimension, if requested
     dimension: str | None
     notes: tuple[str, ...] = ()
 
 
 class Finding(NamedTuple):
-    """Agreement of those metrics that have a score; ``shown`` has rows without a value for the others."""
+    """Agreement of the metrics with scores; ``shown`` also has NaN rows for the metrics without scores."""
 
     question: Question
     rows: tuple[MetricScores, ...]
@@ -72,7 +72,7 @@ class Finding(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A set, the scores of all metrics for its texts and their file, and the result for each dimension."""
+    """A judgement set with the scores of all metrics, the path of the score table and a result for each dimension."""
 
     judgements: Judgements
     rows: tuple[MetricScores, ...]
@@ -81,11 +81,11 @@ class Judged(NamedTuple):
 
     @property
     def findings(self) -> list[Finding]:
-        """The results that are no failures."""
+        """The successful results."""
         return [one for one in self.results if isinstance(one, Finding)]
 
     def notes(self, finding: Finding) -> list[str]:
-        """Notes about the set and the question, whatever the protocol."""
+        """Return notes on the set and the question that do not depend on the protocol."""
         notes = [*file_remarks(self.judgements), *finding.question.notes]
         if repeated := repeated_rows(self.judgements):
             rows = "1 row has" if repeated == 1 else f"{repeated:,} rows have"
@@ -97,7 +97,7 @@ class Judged(NamedTuple):
 
 
 def chosen_protocol(options: argparse.Namespace) -> Protocol:
-    """Return the protocol that the options ask for."""
+    """Return the evaluation protocol selected by the options."""
     statistic = options.statistic or ("darr" if options.set == "darr" else "pearson")
     of_systems = options.set == "coco-captions"
     if of_systems and options.level not in (None, "systems"):
@@ -116,34 +116,34 @@ def chosen_protocol(options: argparse.Namespace) -> Protocol:
 def questions(
     sets: Sequence[Judgements], protocol: Protocol, options: argparse.Namespace
 ) -> list[list[Question | Failure]]:
-    """Dimensions of each set that metrics can agree with, as far as its ratings allow."""
-    found = [[_answerable(each, protocol, options) for each in _asked(one, protocol, options)] for one in sets]
-    if not any(isinstance(one, Question) for several in found for one in several):
-        listed = " ".join(str(one) for several in found for one in several)
+    """Return the questions of each set; a question that its ratings cannot answer becomes a failure."""
+    result = [[_checked(each, protocol, options) for each in _set_questions(one, protocol, options)] for one in sets]
+    if not any(isinstance(entry, Question) for entries in result for entry in entries):
+        listed = " ".join(str(entry) for entries in result for entry in entries)
         raise InputError(f"{listed.removesuffix('.')}; nothing was scored.")
-    return found
+    return result
 
 
-def _asked(judgements: Judgements, protocol: Protocol, options: argparse.Namespace) -> list[Question]:
+def _set_questions(judgements: Judgements, protocol: Protocol, options: argparse.Namespace) -> list[Question]:
     if protocol.statistic == "darr":
-        return _of_preferences(judgements, options)
+        return _preference_questions(judgements, options)
     if not judgements.ratings:
         raise InputError(
             f"Expected {judgements.name} to have ratings for {protocol}, but got preferences alone: choose --statistic "
             "darr."
         )
     protocol.check(judgements)
-    return [Question(judgements, one) for one in options.dimension or judgements.ratings]
+    return [Question(judgements, dimension) for dimension in options.dimension or judgements.ratings]
 
 
-def _of_preferences(judgements: Judgements, options: argparse.Namespace) -> list[Question]:
-    """Questions about preferences: those that came with the set, or those that follow from each dimension."""
+def _preference_questions(judgements: Judgements, options: argparse.Namespace) -> list[Question]:
+    """Return questions on the preferences of the set, or on preferences derived from each rating dimension."""
     gap = options.preference_gap
     if (judgements.preferences is None) == (gap is None):
         if gap is None:
             raise InputError(
                 f"Expected {judgements.name} to hold preferences for darr, but got ratings alone: derive them with "
-                f"--preference-gap POINTS, or give a set of preferences (--set {' or '.join(_PREFERRING)})."
+                f"--preference-gap POINTS, or give a set of preferences (--set {' or '.join(_WITH_PREFERENCES)})."
             )
         raise InputError(
             f"Expected `--preference-gap` for a set of ratings, but got {judgements.name}, which has preferences: "
@@ -164,24 +164,24 @@ def _of_preferences(judgements: Judgements, options: argparse.Namespace) -> list
             f"Expected {judgements.name} to hold several outputs for an item, but got one for each of {len(items)}: "
             "choose another statistic."
         )
-    asked = []
+    result = []
     for dimension in options.dimension or judgements.ratings:
         pairs = preferences_from_ratings(judgements.ratings[dimension], items, least=gap)
-        found = plural(len(pairs), "pair")
-        note = f"Preferences: {found} of outputs for one item whose ratings differ by {gap:g} or more."
-        asked.append(Question(replace(judgements, preferences=pairs), dimension, (note,)))
-    return asked
+        count = plural(len(pairs), "pair")
+        note = f"Preferences: {count} of outputs for one item whose ratings differ by {gap:g} or more."
+        result.append(Question(replace(judgements, preferences=pairs), dimension, (note,)))
+    return result
 
 
-_PREFERRING = tuple(name for name, (_, files) in READERS.items() if "preferences" in files)
+_WITH_PREFERENCES = tuple(name for name, (_, files) in READERS.items() if "preferences" in files)
 
 
-def _answerable(question: Question, protocol: Protocol, options: argparse.Namespace) -> Question | Failure:
-    """The question, or why no metric can answer it: ratings as scores of their own show what people's part lacks."""
+def _checked(question: Question, protocol: Protocol, options: argparse.Namespace) -> Question | Failure:
+    """Return the question, or a failure if even the human ratings, used as metric scores, give no result."""
     judgements, dimension = question.judgements, question.dimension
     if protocol.statistic == "darr" and judgements.preferences is not None and not len(judgements.preferences):
         reason = "Expected two outputs for one item that people did not like alike, but got none"
-        if dimension is not None:  # from whose ratings the preferences were derived
+        if dimension is not None:  # the preferences were derived from its ratings
             ratings = judgements.ratings[dimension]
             reason += (
                 f" with ratings at least {options.preference_gap:g} apart among {np.nanmin(ratings):g} to "
@@ -189,14 +189,14 @@ def _answerable(question: Question, protocol: Protocol, options: argparse.Namesp
             )
         return Failure(judgements.name, dimension, f"{reason}.")
     rows = (human_scores(judgements, dimension),)
-    found = evaluated(judgements, dimension, rows, protocol, options, samples=0, permutations=1)
-    return found if isinstance(found, Failure) else question
+    result = evaluated(judgements, dimension, rows, protocol, options, samples=0, permutations=1)
+    return result if isinstance(result, Failure) else question
 
 
 def judge(
     question: Question | Failure, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace
 ) -> Finding | Failure:
-    """Compute the agreement of metrics with a dimension, unless it is known that there is none."""
+    """Compute the agreement of metrics with a question; return a known failure unchanged."""
     if isinstance(question, Failure):
         return question
     usable = tuple(row for row in rows if not np.isnan(row.scores).all())
@@ -204,9 +204,9 @@ def judge(
         name = ", ".join(row.name for row in rows)
         reason = f"Expected a score of {name} for some text, but got nan for all: correct the file of scores."
         return Failure(question.judgements.name, question.dimension, reason)
-    drawn = {"samples": options.samples, "permutations": options.permutations, "baseline": options.against}
-    found = evaluated(question.judgements, question.dimension, usable, protocol, options, **drawn)
-    return found if isinstance(found, Failure) else Finding(question, usable, found, _with_all(found, rows))
+    resampling = {"samples": options.samples, "permutations": options.permutations, "baseline": options.against}
+    result = evaluated(question.judgements, question.dimension, usable, protocol, options, **resampling)
+    return result if isinstance(result, Failure) else Finding(question, usable, result, _with_missing(result, rows))
 
 
 def evaluated(
@@ -217,32 +217,32 @@ def evaluated(
     options: argparse.Namespace,
     **drawn: Any,
 ) -> Evaluation | Failure:
-    """Agreement of metrics with a dimension, or why there is none."""
+    """Return the agreement of metrics with a dimension, or the reason why it cannot be computed."""
     try:
         with flags_named(FLAGS):
-            found = evaluate(judgements, rows, protocol, dimension=dimension, seed=options.seed, **drawn)
+            evaluation = evaluate(judgements, rows, protocol, dimension=dimension, seed=options.seed, **drawn)
     except InputError as error:
         return Failure(judgements.name, dimension, str(error))
-    # Preferences have no dimension of their own; these may follow from one of several.
-    return replace(found, dimension=dimension)
+    # The evaluation of preferences has no dimension, but these may be derived from one.
+    return replace(evaluation, dimension=dimension)
 
 
-def _with_all(evaluation: Evaluation, rows: Sequence[MetricScores]) -> Evaluation:
-    """The evaluation with a row without a value for each metric that has no score."""
-    known = {one.name: one for one in evaluation.metrics}
-    lacking = [row for row in rows if row.name not in known]
-    if not lacking:
+def _with_missing(evaluation: Evaluation, rows: Sequence[MetricScores]) -> Evaluation:
+    """Add a row of NaN for each metric without scores."""
+    agreements = {metric.name: metric for metric in evaluation.metrics}
+    missing = [row for row in rows if row.name not in agreements]
+    if not missing:
         return evaluation
     groups, nan = dict.fromkeys(evaluation.metrics[0].by_group, math.nan), math.nan
-    known |= {
+    agreements |= {
         row.name: MetricAgreement(row.name, nan, nan, nan, groups, None, nan, nan, 0, (), 0, {}, row.signature)
-        for row in lacking
+        for row in missing
     }
-    places = [place for place, row in enumerate(rows) if row not in lacking]
+    places = [place for place, row in enumerate(rows) if row not in missing]
     p_values = np.full((len(rows), len(rows)), np.nan)
     p_values[np.ix_(places, places)] = evaluation.p_values
-    excluded = (*evaluation.excluded, *(Exclusion(row.name, "it has no score for any text", 0) for row in lacking))
-    metrics = tuple(known[row.name] for row in rows)
+    excluded = (*evaluation.excluded, *(Exclusion(row.name, "it has no score for any text", 0) for row in missing))
+    metrics = tuple(agreements[row.name] for row in rows)
     return replace(evaluation, metrics=metrics, p_values=p_values, excluded=excluded)
 
 
@@ -253,57 +253,57 @@ REFUSED = (
     "lower_is_better", "baselines", "hypothesis_column", "reference_column", "source_column", "score_column",
     "item_column", "system_column", "missing_references", "missing_ratings", "duplicates",
 )  # fmt: skip
-"""Options that mean nothing where errors are judged."""
+"""Options that do not apply to sets of marked errors."""
 
-KIND = "kind"  # the group key of kinds of errors, which figures are not averaged over
-GROUP = " / "  # the group key that joins all others
+KIND = "kind"  # group key of error kinds; excluded from averages over groups
+GROUP = " / "  # group key that joins all other keys
 
 
 def evaluate_marked(options: argparse.Namespace, description: MarkedDescription) -> None:
-    """Judge how well metrics, and exact word overlap, mark the errors that people marked; print the tables.
+    """Compare the errors marked by metrics and by exact word overlap with human marks; print the tables.
 
     Raises:
-        InputError: If an option means nothing here, a row cannot be used, or a metric does not mark errors.
+        InputError: If an option does not apply, a row is invalid, or a metric does not mark errors.
     """
     refuse_options(options, REFUSED, "a set of marked errors")
     metrics = Metrics(options)
     keys = tuple(dict.fromkeys((*description.columns.groups, *(options.group or ()))))
     described = replace(description, columns=replace(description.columns, groups=keys))
-    sets = [_read(one, described, options.split or "train") for one in set_files(options)]
-    metrics.check([one.judgements for one in sets], [one.baseline for one in sets])
+    sets = [_read_set(data, described, options.split or "train") for data in set_files(options)]
+    metrics.check([data.judgements for data in sets], [data.baseline for data in sets])
     metrics.load()
-    found = []
-    total = len(metrics.models) * sum(len(one.gold) for one in sets)
+    results = []
+    total = len(metrics.models) * sum(len(data.gold) for data in sets)
     with progress_bars(shown=not options.quiet) as advance:
-        for one in sets:
+        for data in sets:
             marked = {}
             for name, scorer in metrics.scorers.items():
-                texts = one.judgements.hypotheses, one.judgements.references
+                texts = data.judgements.hypotheses, data.judgements.references
                 marked[name] = mark_fitted(scorer.for_call(*texts), *texts, warn=False)
-                advance("marking", len(one.gold), total)
-            tell_unusual(one.judgements.name, {name: errors.counts for name, errors in marked.items()})
-            if one.baseline:
-                marked[WORD_OVERLAP] = word_overlap_errors(one.judgements.hypotheses, one.judgements.references)
-            found.append(_judged(one, marked, options))
+                advance("marking", len(data.gold), total)
+            tell_unusual(data.judgements.name, {name: errors.counts for name, errors in marked.items()})
+            if data.baseline:
+                marked[WORD_OVERLAP] = word_overlap_errors(data.judgements.hypotheses, data.judgements.references)
+            results.append(_marked_set(data, marked, options))
     if options.format == "table":
-        print_marked(console(), found, signatures=not options.quiet)
+        print_marked(console(), results, signatures=not options.quiet)
     else:
-        sys.stdout.write(format_marked(found, options.format))
+        sys.stdout.write(format_marked(results, options.format))
 
 
-class _Set(NamedTuple):
+class _GoldSet(NamedTuple):
     gold: list[MarkedSegment]
-    judgements: Judgements  # the same texts, without ratings
+    judgements: Judgements  # same texts, without ratings
     left_out: int
 
     @property
     def baseline(self) -> list[MetricScores]:
-        """The baseline, where every text has a reference."""
+        """The word-overlap baseline if every text has a reference, else an empty list."""
         referenced = all(self.judgements.references)
         return [MetricScores(WORD_OVERLAP, np.zeros(len(self.gold)))] if referenced else []
 
 
-def _read(files: SetFiles, described: MarkedDescription, split: str) -> _Set:
+def _read_set(files: SetFiles, described: MarkedDescription, split: str) -> _GoldSet:
     path = files.paths["path"]
     left_out: list[InputError] = []
     strict = described.unusable == "error"
@@ -317,12 +317,12 @@ def _read(files: SetFiles, described: MarkedDescription, split: str) -> _Set:
     gold = [replace(one, groups={**one.groups, GROUP: group or "all"}) for one, group in zip(gold, groups, strict=True)]
     texts = tuple(one.hypothesis for one in gold)
     judgements = Judgements(described.name or files.stem, texts, references, {}, groups)
-    return _Set(gold, judgements, len(left_out))
+    return _GoldSet(gold, judgements, len(left_out))
 
 
-def _judged(one: _Set, marked: Mapping[str, MarkedTexts], options: argparse.Namespace) -> MarkedSet:
-    drawn = {"samples": options.samples, "seed": options.seed}
-    agreements = {name: judge_errors(one.gold, errors.texts, GROUP, **drawn) for name, errors in marked.items()}
+def _marked_set(one: _GoldSet, marked: Mapping[str, MarkedTexts], options: argparse.Namespace) -> MarkedSet:
+    resampling = {"samples": options.samples, "seed": options.seed}
+    agreements = {name: judge_errors(one.gold, errors.texts, GROUP, **resampling) for name, errors in marked.items()}
     tests = {"permutations": options.permutations, "seed": options.seed}
     p_values = compare_errors(list(agreements.values()), **tests) if len(agreements) > 1 else {}
     return MarkedSet(

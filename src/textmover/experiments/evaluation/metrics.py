@@ -1,4 +1,4 @@
-"""Metrics that ``textmover evaluate`` and ``robustness`` compute, loaded once and sharing their encoder."""
+"""Metrics of ``textmover evaluate`` and ``robustness``, loaded once with a shared encoder."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 DEFAULT_BASELINES = ("sentbleu", "chrf", "ter", "rouge-l")
 
-MEMORY = 1 << 31  # bytes of hidden states that metrics may share while they score the same segments
+MEMORY = 1 << 31  # bytes of the cache of hidden states shared by metrics that score the same segments
 
 
 def shared_memory(options: argparse.Namespace, sharing: str) -> EncoderMemory:
-    """The memory of hidden states for several metrics, which ``sharing`` names in an error."""
+    """Return a cache of hidden states shared by several metrics; ``sharing`` names the metrics in errors."""
     from textmover.scoring.cache.hidden_states import EncoderMemory
 
     if options.precision == "auto":
@@ -39,32 +39,32 @@ def shared_memory(options: argparse.Namespace, sharing: str) -> EncoderMemory:
 def baseline_scores(
     judgements: Judgements, names: Sequence[str], on_progress: Callable[[int], None]
 ) -> Iterator[tuple[MetricScores, str]]:
-    """Scores of metrics of surface overlap, and the package that computes each."""
+    """Yield the scores of each lexical metric and the package that computes it."""
     with lexical_pool(len(judgements) * len(names)) as pool:
         for name in names:
-            found = lexical_scores(name, judgements.hypotheses, judgements.references, on_progress, pool)
-            rows = MetricScores(name, found.scores, LEXICAL[name].higher_is_better, str(found.signature))
-            yield rows, found.signature.entries["package"]
+            result = lexical_scores(name, judgements.hypotheses, judgements.references, on_progress, pool)
+            rows = MetricScores(name, result.scores, LEXICAL[name].higher_is_better, str(result.signature))
+            yield rows, result.signature.entries["package"]
 
 
 class Metrics:
-    """The metrics that the options name: models, whose scorers are there once they are loaded, and baselines."""
+    """Models and baselines selected by the options; ``load`` fills ``scorers`` with the models' scorers."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        columns = getattr(options, "metric_column", None) or ()  # `robustness` has no existing scores
-        others = columns or getattr(options, "scores", None) or options.baselines is not None
-        usual = [] if others else [default_metric(given_fields(options))]
-        self.models: tuple[str, ...] = tuple(options.model or usual)
-        given = options.baselines
-        self.baselines = () if given is None else tuple(given) or DEFAULT_BASELINES
+        columns = getattr(options, "metric_column", None) or ()  # `robustness` has no such option
+        has_others = columns or getattr(options, "scores", None) or options.baselines is not None
+        default = [] if has_others else [default_metric(given_fields(options))]
+        self.models: tuple[str, ...] = tuple(options.model or default)
+        baselines = options.baselines
+        self.baselines = () if baselines is None else tuple(baselines) or DEFAULT_BASELINES
         check_distinct([*self.models, *self.baselines, *columns], "metric")
-        self._auto: dict[str, dict[str, object]] = {}  # options of the metric that `auto` stands for
+        self._auto: dict[str, dict[str, object]] = {}  # options of the metric selected for `auto`
         self._memory: EncoderMemory | None = None
         self.scorers: dict[str, Scorer] = {}
 
     def check(self, sets: Sequence[Judgements], ready: Sequence[Sequence[MetricScores]]) -> None:
-        """Make sure before the work that every set has each metric once, and the one that others are compared with."""
+        """Resolve ``auto``; check that metric names are unique in each set and that ``--against`` has scores."""
         if AUTO in self.models:
             texts = [text for one in sets for text in one.hypotheses]
             auto = argparse.Namespace(**{**vars(self._options), "model": AUTO})
@@ -92,9 +92,9 @@ class Metrics:
         if several:
             self._memory = shared_memory(self._options, "several models, which share their encoder")
         for name in self.models:
-            own = self._auto.get(name, vars(self._options))
-            one = argparse.Namespace(**{**own, "model": name, "quiet": True})
-            self.scorers[name] = load_scorer(one, self._memory, one_of_several=several)
+            metric_options = self._auto.get(name, vars(self._options))
+            arguments = argparse.Namespace(**{**metric_options, "model": name, "quiet": True})
+            self.scorers[name] = load_scorer(arguments, self._memory, one_of_several=several)
 
     @property
     def steps(self) -> int:
@@ -102,16 +102,16 @@ class Metrics:
         return len(self.models) + len(self.baselines)
 
     def scores(self, judgements: Judgements, on_progress: Callable[[int], None]) -> list[MetricScores]:
-        """The scores of all metrics for a set; progress is counted in segments, summed over the metrics."""
+        """Return the scores of all metrics for a set; progress counts each segment once per metric."""
         rows = []
         if self.scorers:
             from textmover.scoring.metric_set import score_together, tell_unusual
 
             texts = judgements.hypotheses, judgements.references
-            found = score_together(self.scorers, *texts, self._memory, on_progress)
-            tell_unusual(judgements.name, {name: one.counts for name, one in found.items()})
+            results = score_together(self.scorers, *texts, self._memory, on_progress)
+            tell_unusual(judgements.name, {name: result.counts for name, result in results.items()})
             rows = [
-                MetricScores(name, one.scores, self.scorers[name].metric.higher_is_better, str(one.signature))
-                for name, one in found.items()
+                MetricScores(name, result.scores, self.scorers[name].metric.higher_is_better, str(result.signature))
+                for name, result in results.items()
             ]
-        return [*rows, *(one for one, _ in baseline_scores(judgements, self.baselines, on_progress))]
+        return [*rows, *(result for result, _ in baseline_scores(judgements, self.baselines, on_progress))]

@@ -1,4 +1,4 @@
-"""Results of ``textmover evaluate``: printed tables and the report page."""
+"""Output of ``textmover evaluate``: printed tables and the report page."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ PACKAGES = ("torch", "transformers", "numpy", "scipy")
 
 
 def write_page(options: argparse.Namespace, found: Sequence[Judged], scorers: Mapping[str, Scorer]) -> Path:
-    """Write the page of all sets and dimensions that have agreement."""
+    """Write the report page of all sets and dimensions with a result."""
     sections = []
-    for one in found:
-        for finding in one.findings:
-            notes, shown = one.notes(finding), list[report.Disagreement]()
-            lacking = [row.name for row in one.rows if row not in finding.rows]
-            if lacking:
-                notes.append(f"Left out: {', '.join(lacking)} (no score for any text).")
+    for judged in found:
+        for finding in judged.findings:
+            notes, shown = judged.notes(finding), list[report.Disagreement]()
+            missing = [row.name for row in judged.rows if row not in finding.rows]
+            if missing:
+                notes.append(f"Left out: {', '.join(missing)} (no score for any text).")
             judgements, evaluation = finding.question.judgements, finding.evaluation
             if evaluation.dimension is not None:
                 shown = report.largest_disagreements(judgements, finding.rows, dimension=evaluation.dimension)
-                shown = [_aligned(scorers.get(one.metric), one) for one in shown]
+                shown = [_with_alignments(scorers.get(disagreement.metric), disagreement) for disagreement in shown]
             sections.append(report.ReportSection(evaluation, judgements, finding.rows, shown, notes))
     versions = {"textmover": __version__, **{name: metadata.version(name) for name in PACKAGES}}
     versions["python"] = ".".join(map(str, sys.version_info[:3]))
@@ -50,8 +50,8 @@ def write_page(options: argparse.Namespace, found: Sequence[Judged], scorers: Ma
     return report.write_report(options.report, head, sections)
 
 
-def _aligned(scorer: Scorer | None, shown: report.Disagreement) -> report.Disagreement:
-    """The segment with the words that the metric matched with those of its best reference, and of its source."""
+def _with_alignments(scorer: Scorer | None, shown: report.Disagreement) -> report.Disagreement:
+    """Add the metric's word alignment of the hypothesis with its best reference and with its source."""
     if scorer is None:
         return shown
     from textmover.explaining.words import align_words
@@ -68,12 +68,12 @@ def _aligned(scorer: Scorer | None, shown: report.Disagreement) -> report.Disagr
     if compared.source is None:
         return shown
     if pairs and "copied" in scorer.score_fitted([shown.hypothesis], pairs, warn=False).counts:
-        return shown  # it is judged by its reference alone
+        return shown  # a copy of the source is scored against the reference alone
     return replace(shown, source_alignment=align_words(metric, shown.hypothesis, compared.source))
 
 
 def print_one_metric(by_statistic: Mapping[str, Evaluation], notes: Sequence[str], *, signature: bool) -> None:
-    """The agreement of a single metric in each group, by several statistics, of which the first has an interval."""
+    """Print the agreement of one metric in each group by several statistics; only the first has an interval."""
     first = next(iter(by_statistic.values()))
     agreements = [one.metrics[0] for one in by_statistic.values()]
     headers = ("group", "n", *(name.capitalize() for name in by_statistic))
@@ -106,8 +106,8 @@ def _conclusion(evaluation: Evaluation, statistic: str) -> str:
 def print_several(
     results: Sequence[Finding | Failure], notes: Sequence[Sequence[str]], format: str, *, signatures: bool
 ) -> None:
-    """A table for each set and dimension, and a line (an entry in JSON) for each that has none."""
-    evaluations = [one.shown for one in results if isinstance(one, Finding)]
+    """Print a table for each set and dimension, and a line (JSON: an entry) for each failure."""
+    evaluations = [result.shown for result in results if isinstance(result, Finding)]
     if format == "table":
         report.print_evaluations(console(), evaluations, further=notes, signatures=signatures)
         print_failures(results)
@@ -117,16 +117,16 @@ def print_several(
         return
     further = iter(notes)
     entries = [
-        {"set": one.name, "dimension": one.dimension, "error": one.reason}
-        if isinstance(one, Failure)
-        else evaluation_entry(one.shown, next(further))
-        for one in results
+        {"set": result.name, "dimension": result.dimension, "error": result.reason}
+        if isinstance(result, Failure)
+        else evaluation_entry(result.shown, next(further))
+        for result in results
     ]
     sys.stdout.write(json_text({"sets": entries}))
 
 
 def print_failures(results: Sequence[Finding | Failure]) -> None:
-    """A line for each set and dimension without agreement."""
-    for one in results:
-        if isinstance(one, Failure):
-            sys.stdout.write(f"No agreement. {one}\n")
+    """Print a line for each failure."""
+    for result in results:
+        if isinstance(result, Failure):
+            sys.stdout.write(f"No agreement. {result}\n")

@@ -1,4 +1,4 @@
-"""Judgement sets of ``textmover evaluate``: their files, existing scores, and the tables of scores that it writes."""
+"""Judgement sets of ``textmover evaluate``: input files, existing scores and output score tables."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from textmover.types import InputError, Judgements, plural
 
 logger = logging.getLogger(__name__)
 
-CAPTIONS = "coco-captions"  # the set whose ratings are those of systems
-CHANGES = ("missing_references", "missing_ratings", "duplicates")  # keys of a description that a flag overrides
+CAPTIONS = "coco-captions"  # the set with ratings of systems, not of segments
+CHANGES = ("missing_references", "missing_ratings", "duplicates")  # description keys that flags override
 FLAGS = {
     "hypothesis": "--hypothesis-column",
     "references": "--reference-column",
@@ -38,38 +38,38 @@ FLAGS = {
     "system": "--system-column",
     "scores": "--metric-column",
 }
-"""The flag behind each key of a description, where the flags are the description."""
+"""Flag of each description key, for descriptions built from flags."""
 
 READER_FLAGS = {"system": "--system-column", "dimensions": "--dimension"}
-"""The flag behind each argument of the readers of other files than tables."""
+"""Flag of each argument of readers of formats other than tables."""
 
 
 class SetFiles(NamedTuple):
-    """The files that one set is read from, by argument of the reader, and the name of files about the set."""
+    """Input files of a set by reader argument, and the stem of its output files."""
 
     paths: Mapping[str, str]
     stem: str
 
 
 def set_files(options: argparse.Namespace) -> list[SetFiles]:
-    """The files of each set, in the order of ``--data``."""
+    """Return the input files of each set, in the order of ``--data``."""
     if options.set in READERS:
-        found = _by_key(options.set, READERS[options.set][1], options.data)
+        path_sets = _files_by_set(options.set, READERS[options.set][1], options.data)
     else:
-        found = [{"path": path} for path in options.data]
-    stems = [Path(place_of(next(iter(paths.values()))).removeprefix("hub:")).stem for paths in found]
+        path_sets = [{"path": path} for path in options.data]
+    stems = [Path(place_of(next(iter(paths.values()))).removeprefix("hub:")).stem for paths in path_sets]
     stems = [stem if stems.count(stem) == 1 else f"{stem}.{place}" for place, stem in enumerate(stems, start=1)]
-    return [SetFiles(paths, stem) for paths, stem in zip(found, stems, strict=True)]
+    return [SetFiles(paths, stem) for paths, stem in zip(path_sets, stems, strict=True)]
 
 
-def _by_key(name: str, keys: Sequence[str], entries: Sequence[str]) -> list[dict[str, str]]:
-    """The files of ``KEY=FILE`` entries; a key that stands there again begins another set."""
+def _files_by_set(name: str, keys: Sequence[str], entries: Sequence[str]) -> list[dict[str, str]]:
+    """Group ``KEY=FILE`` entries by set; the n-th entry of a key belongs to the n-th set."""
     shape = " ".join(f"{key}=FILE" for key in keys)
     by_key: dict[str, list[str]] = {key: [] for key in keys}
     for entry in entries:
-        found = re.fullmatch(r"([\w-]+)=(.+)", entry, flags=re.DOTALL)
-        if found and found[1] in by_key:
-            by_key[found[1]].append(found[2])
+        match = re.fullmatch(r"([\w-]+)=(.+)", entry, flags=re.DOTALL)
+        if match and match[1] in by_key:
+            by_key[match[1]].append(match[2])
         elif len(keys) == 1:
             by_key[keys[0]].append(entry)
         else:
@@ -82,15 +82,15 @@ def _by_key(name: str, keys: Sequence[str], entries: Sequence[str]) -> list[dict
 
 
 def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
-    """The sets that the options name."""
+    """Read the judgement sets given by the options."""
     if options.set in READERS:
-        sets = _read_other(options, files)
+        sets = _read_public(options, files)
     else:
         description = _description(options)
         sets = [read_judgements(one.paths["path"], description, split=options.split or "train") for one in files]
     if len(sets) > 1:
         names, paths = [one.name for one in sets], [next(iter(one.paths.values())) for one in files]
-        # Several files of one description are distinguished by their paths.
+        # Sets that share a name are named by their paths.
         sets = [
             one if names.count(one.name) == 1 else replace(one, name=path)
             for one, path in zip(sets, paths, strict=True)
@@ -107,42 +107,42 @@ def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Ju
 
 
 def refuse_options(options: argparse.Namespace, names: Sequence[str], sets: str) -> None:
-    """Refuse options that mean nothing for some sets."""
+    """Raise an error if an option that does not apply to the sets is given."""
     for name in names:
         if getattr(options, name, None) is not None:
             flag = name.replace("_", "-")
             raise InputError(f"Expected no --{flag} for {sets}, but got one: leave it out.")
 
 
-def _read_other(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
-    further: dict[str, Any] = {}
+def _read_public(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
+    arguments: dict[str, Any] = {}
     if options.set == CAPTIONS:
-        given = {"system": options.system_column, "dimensions": options.dimension}
-        further = {name: value for name, value in given.items() if value is not None}
+        columns = {"system": options.system_column, "dimensions": options.dimension}
+        arguments = {name: value for name, value in columns.items() if value is not None}
     refused = [*COLUMN_OPTIONS, "group", "item_column", *CHANGES, "metric_column"]
     refused += [] if options.set == CAPTIONS else ["system_column"]
     refuse_options(options, refused, f"--set {options.set}, whose files have a shape of their own")
     with flags_named(READER_FLAGS):
-        return [READERS[options.set][0](**one.paths, **further) for one in files]
+        return [READERS[options.set][0](**one.paths, **arguments) for one in files]
 
 
 def _description(options: argparse.Namespace) -> SetDescription:
-    """Description of the columns: the given one, or one made from the flags."""
-    ready = {column: column for column in options.metric_column or ()}
+    """Return the description given by ``--set``, or one built from the flags."""
+    scores = {column: column for column in options.metric_column or ()}
     flags = {key: f"--{key.replace('_', '-')}" for key in CHANGES}
     changes: dict[str, Any] = {
         key: getattr(options, key).replace("-", " ") for key in CHANGES if getattr(options, key) is not None
     }
     if options.set is not None:
         names = {flag: flag.removeprefix("--").replace("-", "_") for key, flag in FLAGS.items() if key != "scores"}
-        given = next((flag for flag, name in names.items() if getattr(options, name) is not None), None)
-        if given is not None:
+        clash = next((flag for flag, name in names.items() if getattr(options, name) is not None), None)
+        if clash is not None:
             raise InputError(
-                f"Expected the meaning of columns from --set or from flags, but got --set {options.set} and {given}: "
+                f"Expected the meaning of columns from --set or from flags, but got --set {options.set} and {clash}: "
                 "leave one out, or write a description of your own."
             )
-        described = load_description(options.set)
-        return replace(described, scores={**described.scores, **ready}, flags=flags, **changes)
+        description = load_description(options.set)
+        return replace(description, scores={**description.scores, **scores}, flags=flags, **changes)
     score = options.score_column or "score"
     return SetDescription(
         hypothesis=options.hypothesis_column or "hypothesis",
@@ -152,7 +152,7 @@ def _description(options: argparse.Namespace) -> SetDescription:
         groups=tuple(dict.fromkeys(options.group or ())),
         item=options.item_column,
         system=options.system_column,
-        scores=ready,
+        scores=scores,
         flags={**FLAGS, **flags},
         **changes,
     )
@@ -160,41 +160,41 @@ def _description(options: argparse.Namespace) -> SetDescription:
 
 # --- tables of scores -------------------------------------------------------------------------------------------------
 
-SUFFIX = ".scores.tsv"  # suffix of a set's score table
+SUFFIX = ".scores.tsv"  # of score tables
 
 
 def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Path]:
-    """Paths of the score tables of each set, checked before the work."""
+    """Return the checked path of each set's score table."""
     inputs = [path for one in files for path in one.paths.values()]
     if len(files) == 1:
-        found = [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
+        tables = [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
     elif (folder := Path(options.output or ".")).exists() and not folder.is_dir():
         raise InputError(
             f"Expected `--output` to be a folder for {len(files)} sets, but got the file {folder}: name a folder."
         )
     else:
-        found = [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
-    for one in () if options.output else found:
+        tables = [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
+    for one in () if options.output else tables:
         check_unnamed(one, ("hypothesis",))
-    return found
+    return tables
 
 
 def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--output") -> Path:
-    """Refuse the name of another format for a score table, before the work."""
+    """Return the path of a score table; raise an error if another format or an input file is named."""
     return check_output(path, inputs, (".tsv", ".txt"), flag)
 
 
 def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path, *, warn: bool = True) -> None:
-    """Write the scores of a set as tab-separated values that our readers read back.
+    """Write the scores of a set as tab-separated values that textmover can read.
 
-    Columns: group, item and system as far as there are any, hypothesis, reference (reference_2, … where a text has
-    more), human_<dimension>, and a column for each metric; numbers with all digits of a float64.
+    Columns: group, item and system if present, hypothesis, reference (reference_2, … for further references),
+    human_<dimension>, and one column for each metric. Numbers have all digits of a float64.
     """
     texts: dict[str, Sequence[str]] = {}
     if len(set(judgements.groups)) > 1:
         texts["group"] = judgements.groups
-    known = (("item", judgements.items), ("system", judgements.systems))
-    texts |= {name: values for name, values in known if values is not None}
+    optional = (("item", judgements.items), ("system", judgements.systems))
+    texts |= {name: values for name, values in optional if values is not None}
     texts["hypothesis"] = judgements.hypotheses
     for place in range(max(map(len, judgements.references), default=0)):
         name = "reference" if place == 0 else f"reference_{place + 1}"
@@ -216,27 +216,27 @@ def _cell(text: str) -> str:
 
 # --- existing scores --------------------------------------------------------------------------------------------------
 
-ROLES = ("group", "item", "system")  # roles of the columns of a score table
+ROLES = ("group", "item", "system")  # of score table columns
 SCORE_FLAGS = {
     "metrics": "--scores NAME,NAME=FILE",
     "keys": "--score-key ROLE=COLUMN",
     **{f"keys[{role!r}]": f"--score-key {role}=COLUMN" for role in ROLES},
 }
-"""The flag behind each argument of :func:`~textmover.data.read_scores`."""
+"""Flag of each argument of :func:`~textmover.data.read_scores`."""
 
 
-class _Given(NamedTuple):
-    labels: frozenset[str]  # names of the set that it is for; none where it is for all
-    names: str  # columns of a table, or the name of a plain file
-    path: str  # file, or folder of files
+class _ScoreOption(NamedTuple):
+    labels: frozenset[str]  # names of the set it applies to; empty for all sets
+    names: str  # table columns, or the metric name of a plain file
+    path: str  # file or folder
 
     def file(self, judgements: Judgements, files: SetFiles) -> str | None:
-        """The file with the scores of a set; ``None`` where they are those of another."""
+        """Return the score file of a set, or ``None`` if the option is for another set."""
         if self.labels and not self.labels & {files.stem, judgements.name}:
             return None
         folder = Path(self.path)
         if not folder.is_dir() or any((folder / one).exists() for one in ("dataset_info.json", "dataset_dict.json")):
-            return self.path  # a data set may be a folder as well
+            return self.path  # a data set saved as a folder
         path = folder / f"{files.stem}{SUFFIX}"
         if not path.is_file():
             raise InputError(
@@ -249,37 +249,37 @@ class _Given(NamedTuple):
 def read_ready(
     options: argparse.Namespace, sets: Sequence[Judgements], files: Sequence[SetFiles], outputs: Sequence[Path]
 ) -> list[list[MetricScores]]:
-    """Existing scores of each set, with file, column and a digest of the values as signature."""
-    given = [_parsed(one, sets, files) for one in options.scores or ()]
-    keys = _keys(options, given)
-    columns = {} if options.set in READERS else _description(options).scores  # behind the scores of the data
-    falling = set(options.lower_is_better or ())
+    """Read the existing scores of each set; their signature has file, column and a digest of the values."""
+    score_options = [_parse_option(option, sets, files) for option in options.scores or ()]
+    keys = _parse_keys(options, score_options)
+    columns = {} if options.set in READERS else _description(options).scores  # column of each score in the data
+    lower = set(options.lower_is_better or ())
     rows: list[list[MetricScores]] = []
     for judgements, of_set, output in zip(sets, files, outputs, strict=True):
-        found: dict[str, tuple[np.ndarray, str]] = {}
+        scores: dict[str, tuple[np.ndarray, str]] = {}
         data = next(iter(of_set.paths.values()))
         for name, values in judgements.scores.items():
-            found[name] = (values, _signature(data, columns.get(name, name), values))
-        for one in given:
-            path = one.file(judgements, of_set)
+            scores[name] = (values, _signature(data, columns.get(name, name), values))
+        for option in score_options:
+            path = option.file(judgements, of_set)
             if path is None:
                 continue
             same = Path(path).exists() and output.exists() and Path(path).samefile(output)
-            if same and (options.output is not None or one.names):  # ours may be replaced by all its scores and more
+            if same and (options.output is not None or option.names):  # a default output may be overwritten
                 raise InputError(
                     f"Expected the scores to go to a new file, but got {output}, which --scores names: give another "
                     "place with --output."
                 )
-            for name, values in _file_scores(one.names, path, judgements, keys).items():
-                if name in found:
+            for name, values in _file_scores(option.names, path, judgements, keys).items():
+                if name in scores:
                     raise InputError(
                         f"Expected each metric of {judgements.name} once, but got {name!r} twice: give one another "
                         "name."
                     )
-                found[name] = (values, _signature(path, name if is_table(path) else None, values))
-        rows.append([MetricScores(name, values, name not in falling, said) for name, (values, said) in found.items()])
-    names = list(dict.fromkeys(row.name for found in rows for row in found))
-    if unknown := falling - set(names):
+                scores[name] = (values, _signature(path, name if is_table(path) else None, values))
+        rows.append([MetricScores(name, values, name not in lower, sig) for name, (values, sig) in scores.items()])
+    names = list(dict.fromkeys(row.name for scores in rows for row in scores))
+    if unknown := lower - set(names):
         raise InputError(
             f"Expected `--lower-is-better` to name scores of --scores or --metric-column, but got "
             f"{', '.join(sorted(unknown))}: they are {', '.join(names) or 'none'}."
@@ -287,10 +287,10 @@ def read_ready(
     return rows
 
 
-def _parsed(given: str, sets: Sequence[Judgements], files: Sequence[SetFiles]) -> _Given:
+def _parse_option(given: str, sets: Sequence[Judgements], files: Sequence[SetFiles]) -> _ScoreOption:
     labels = [frozenset((of_set.stem, one.name)) for one, of_set in zip(sets, files, strict=True)]
-    meant = [(label, alike) for alike in labels for label in alike if given.startswith(f"{label}:")]
-    label, alike = max(meant, key=lambda one: len(one[0]), default=("", frozenset[str]()))
+    matches = [(label, set_names) for set_names in labels for label in set_names if given.startswith(f"{label}:")]
+    label, set_names = max(matches, key=lambda one: len(one[0]), default=("", frozenset[str]()))
     rest = given.removeprefix(f"{label}:") if label else given
     names, _, path = ("", "", rest) if Path(rest).exists() else rest.rpartition("=")
     if not label and len(sets) > 1 and ":" in names:
@@ -298,10 +298,10 @@ def _parsed(given: str, sets: Sequence[Judgements], files: Sequence[SetFiles]) -
             f"Expected a set of {', '.join(one.stem for one in files)} before the colon of --scores {given}, but got "
             f"{names.partition(':')[0]!r}: name one of them, or leave the colon out."
         )
-    return _Given(alike, names, path)
+    return _ScoreOption(set_names, names, path)
 
 
-def _keys(options: argparse.Namespace, given: Sequence[_Given]) -> dict[str, str] | None:
+def _parse_keys(options: argparse.Namespace, given: Sequence[_ScoreOption]) -> dict[str, str] | None:
     keys: dict[str, str] = {}
     for entry in options.score_key or ():
         role, _, column = entry.partition("=")
@@ -322,15 +322,15 @@ def _file_scores(
     with flags_named(SCORE_FLAGS):
         if is_table(path):
             columns = [name.strip() for name in names.split(",")] if names else None
-            ready = read_scores(path, judgements, metrics=columns, keys=keys)
+            result = read_scores(path, judgements, metrics=columns, keys=keys)
         else:
-            ready = read_scores(path, judgements, name=names or None)
-    for name, number in ready.missing.items():
+            result = read_scores(path, judgements, name=names or None)
+    for name, number in result.missing.items():
         if number:
             logger.warning(
                 "%s: %s has no score (nan) for %d of %s.", path, name, number, plural(len(judgements), "segment")
             )
-    return ready.scores
+    return result.scores
 
 
 def _signature(path: str, column: str | None, values: np.ndarray) -> str:

@@ -1,1 +1,1 @@
-"""Experiments of papers, from a YAML file to tables beside the published ones."""
+"""Experiments of papers, from a YAML file to tables with computed and published numbers."""

@@ -1,4 +1,4 @@
-"""Computation of an experiment: the blocks of its tables, figures and layer analysis."""
+"""Computation of an experiment: sections for its tables, figures and layer analysis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from textmover.scoring.config_flags import FIELD
 
 
 def figure_path(page: Path, name: str) -> Path:
-    """Path of a figure, beside its page.
+    """Return the path of a figure, next to its page.
 
     Example:
         >>> str(figure_path(Path("pages/twmd.md"), "heat"))
@@ -40,10 +40,10 @@ def compute(
     kept: KeptScores,
     advance: Advance,
 ) -> tuple[list[Section], list[str]]:
-    """All tables and figures, the figures drawn where there is a page for them, and what has no value."""
+    """Return all tables and figures, and the names of missing values; draw the figures if there is a page."""
     analysed: list[Section] = []
     spec = experiment.layers
-    if spec is not None:  # first: it keeps nothing, so that nothing is lost where it fails
+    if spec is not None:  # first, so that a failure loses no computed scores
         analysed.append(layer_block(spec, files[spec.file], options, output, advance))
     if not experiment.all_tables:
         return analysed, []
@@ -51,9 +51,9 @@ def compute(
     blocks = [one for table in experiment.tables for one in table_blocks(table, findings)]
     blocks += [figure_block(one, findings, output) for one in experiment.figures]
     seen: set[tuple[str, str]] = set()
-    for place, one in enumerate(blocks):
-        blocks[place] = replace(one, signatures=tuple(pair for pair in one.signatures if pair not in seen))
-        seen.update(one.signatures)
+    for place, section in enumerate(blocks):
+        blocks[place] = replace(section, signatures=tuple(pair for pair in section.signatures if pair not in seen))
+        seen.update(section.signatures)
     return [*blocks, *analysed], list(findings.gaps)
 
 
@@ -61,13 +61,13 @@ SYMBOLS = {"pearson": "r", "spearman": "ρ", "kendall": "τ", "kendall-c": "τ-c
 """Short names of statistics."""
 
 INTERVAL = "95 % interval"  # header of the intervals
-INTERVALS_ARE = " % intervals: bootstrap"  # start of the remark on intervals, which is left out if none is shown
+INTERVALS_ARE = " % intervals: bootstrap"  # in remarks on intervals, hidden if none is shown
 MOST_INTERVALS = 2
-"""With more means than this in a table, their intervals would hide them; CSV and JSON have them all the same."""
+"""Largest number of means in a table that are shown with intervals; CSV and JSON always have the intervals."""
 
 
 def table_blocks(spec: TableSpec, findings: Findings) -> list[Section]:
-    """A table; one for each statistic where it would have several beside several groups."""
+    """Return the sections of a table; one for each statistic if it has several statistics and several groups."""
     lines = findings.lines(spec)
     findings.gaps |= {
         f"{line.name} ({column.asked}, {column.group})": None
@@ -75,11 +75,11 @@ def table_blocks(spec: TableSpec, findings: Findings) -> list[Section]:
         for column, cell in zip(spec.columns, line.cells, strict=True)
         if cell.gap
     }
-    apart = len(spec.groups) > 1 and len(spec.statistics) > 1
+    split = len(spec.groups) > 1 and len(spec.statistics) > 1
     blocks = []
-    for statistics in [(one,) for one in spec.statistics] if apart else [spec.statistics]:
+    for statistics in [(one,) for one in spec.statistics] if split else [spec.statistics]:
         chosen = [index for index, column in enumerate(spec.columns) if column.asked.statistic in statistics]
-        title = f"{spec.title}: {STATISTIC_NAMES[statistics[0]]}" if apart else spec.title
+        title = f"{spec.title}: {STATISTIC_NAMES[statistics[0]]}" if split else spec.title
         blocks.append(_table_block(spec, lines, title, chosen))
     signatures = tuple((line.name, line.signature) for line in lines if line.origin == HERE)
     shown = any(INTERVAL in one.table.headers for one in blocks)
@@ -91,7 +91,7 @@ def _table_block(spec: TableSpec, lines: Sequence[ResultLine], title: str, chose
     means = [index for index in chosen if spec.columns[index].group == MEAN]
     bounded = any(not math.isnan(line.cells[index].low) for line in lines for index in means)
     sizes = _sizes(spec, lines)
-    columns: list[tuple[str, ...]] = [  # each a header, the cells of the lines, and those of the sizes
+    columns: list[tuple[str, ...]] = [  # each: header, cells of lines, cells of sizes
         ("metric", *(line.name for line in lines), *("n" for _ in sizes)),
         ("from", *(line.origin for line in lines), *sizes),
         ("encoder", *(line.encoder for line in lines), *("" for _ in sizes)),
@@ -99,7 +99,7 @@ def _table_block(spec: TableSpec, lines: Sequence[ResultLine], title: str, chose
     for index, label in zip(chosen, _labels([spec.columns[index] for index in chosen]), strict=True):
         cells = [line.cells[index] for line in lines]
         values = (
-            _shown(cell, spec.digits if line.origin == PAPER else DIGITS)
+            _format_cell(cell, spec.digits if line.origin == PAPER else DIGITS)
             for cell, line in zip(cells, lines, strict=True)
         )
         columns.append((label, *values, *(one[index] for one in sizes.values())))
@@ -111,14 +111,14 @@ def _table_block(spec: TableSpec, lines: Sequence[ResultLine], title: str, chose
     return block(title, headers, rows, records=records)
 
 
-def _shown(cell: Cell, digits: int) -> str:
-    # A mean over other groups than the published one must not be read as if it stood for the same.
+def _format_cell(cell: Cell, digits: int) -> str:
+    # Mark a mean over other groups than the published one, since the two are not comparable.
     over = f" ({cell.over})" if cell.over and not math.isnan(cell.value) else ""
     return number(cell.value, digits) + over
 
 
 def _labels(columns: Sequence[Column]) -> Iterator[str]:
-    """Names of columns: the parts in which they differ, or the statistic."""
+    """Yield column labels: the parts in which the columns differ, or the statistic."""
     parts = [(one.asked.set, one.asked.dimension or "", one.group, one.asked.statistic) for one in columns]
     varying = [len(set(several)) > 1 for several in zip(*parts, strict=True)]
     for *others, statistic in parts:
@@ -127,19 +127,19 @@ def _labels(columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _sizes(spec: TableSpec, lines: Sequence[ResultLine]) -> dict[str, list[str]]:
-    """Published and computed number of segments of each column."""
-    found = {}
+    """Return the published and the computed number of segments of each column."""
+    sizes = {}
     if spec.n:
         places = [(name, group) for name in spec.sets for group in spec.groups]
-        found[PAPER] = [spec.n[places.index((column.asked.set, column.group))] for column in spec.columns]
+        sizes[PAPER] = [spec.n[places.index((column.asked.set, column.group))] for column in spec.columns]
     counts = next(([cell.n for cell in line.cells] for line in lines if line.origin == HERE), [])
     if any(count is not None for count in counts):
-        found[HERE] = ["-" if count is None else f"{count:,}" for count in counts]
-    return found
+        sizes[HERE] = ["-" if count is None else f"{count:,}" for count in counts]
+    return sizes
 
 
 def _record(title: str, line: ResultLine, cell: Cell, column: Column, point: Mapping[str, Any]) -> dict[str, Any]:
-    """A value with all its digits; ``point`` is the value of a figure's field."""
+    """Return the record of a value with all digits; ``point`` has the field value of a figure."""
     return {
         "table": title,
         "row": line.name,
@@ -157,7 +157,7 @@ def _record(title: str, line: ResultLine, cell: Cell, column: Column, point: Map
 
 
 def figure_block(spec: FigureSpec, findings: Findings, page: Path | None) -> Section:
-    """A figure as a table: a row for each line, a column for each value; drawn beside its page if it has a value."""
+    """Return a figure as a table with a row per line and a column per value; draw it if it has a page and a value."""
     lines = list(_lines_of_points(spec, findings))
     findings.gaps |= {
         name: None
@@ -184,20 +184,20 @@ def figure_block(spec: FigureSpec, findings: Findings, page: Path | None) -> Sec
 
 
 def _lines_of_points(spec: FigureSpec, findings: Findings) -> Iterator[ResultLine]:
-    """Lines of a figure with a cell for each value; their signature is that of the first point."""
+    """Yield the lines of a figure with a cell for each value and the signature of the first point."""
     points = {line.name: line for line in findings.lines(spec.table)}
     n = next((one.cells[0].n for one in points.values()), None)
     for line in spec.lines:
-        found = [points.get(name) for name in spec.points(line)]
-        cells = tuple(Cell(math.nan, n=n, gap=n is not None) if one is None else one.cells[0] for one in found)
-        encoder = next((one.encoder for one in found if one is not None), "-")
-        yield ResultLine(line.name, HERE, line.model, encoder, found[0].signature if found[0] else "", cells)
+        lines = [points.get(name) for name in spec.points(line)]
+        cells = tuple(Cell(math.nan, n=n, gap=n is not None) if one is None else one.cells[0] for one in lines)
+        encoder = next((one.encoder for one in lines if one is not None), "-")
+        yield ResultLine(line.name, HERE, line.model, encoder, lines[0].signature if lines[0] else "", cells)
 
 
 def layer_block(
     spec: LayerSpec, file: str, options: argparse.Namespace, page: Path | None, advance: Advance
 ) -> Section:
-    """The analysis of layers as a table, drawn beside its page."""
+    """Return the layer analysis as a table; draw its figure if there is a page."""
     analysis, encoder = analyse(spec, file, getattr(options, f"{FIELD}encoder", DEFAULT_ENCODER), options, advance)
     encoder = encoder.split("@")[0]
     figure = None if page is None else figure_path(page, spec.name)
@@ -231,7 +231,7 @@ LONGEST_TITLE = 60  # characters of a figure's title
 
 
 def draw_figure(spec: FigureSpec, lines: Sequence[ResultLine], path: Path) -> None:
-    """Draw a figure; the intervals of its points where it has but one line, since those of several cover each other."""
+    """Draw a figure; intervals only if it has a single line, since those of several lines would overlap."""
     drawn = []
     for line in lines:
         values, low, high = ([getattr(cell, end) for cell in line.cells] for end in ("value", "low", "high"))

@@ -1,4 +1,4 @@
-"""Configuration of a paper's experiment, checked, and the files that it needs."""
+"""Checked configuration of a paper's experiment and its required files."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from textmover.types.segments import reworded_errors
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment of a paper; names that lead nowhere and numbers of values that differ are refused."""
+    """Experiment of a paper; unknown names and wrong numbers of values raise an error."""
 
     title: str
     paper: specification.Paper
-    files: Mapping[str, specification.NeededFile]  # by the keys that ``--data KEY=FILE`` names
+    files: Mapping[str, specification.NeededFile]  # by key of ``--data KEY=FILE``
     sets: Mapping[str, specification.SetSpec] = field(default_factory=dict)
     metrics: Mapping[str, specification.MetricSpec] = field(default_factory=dict)
     baselines: tuple[str, ...] = ()
-    idf_by_group: bool = False  # weights of a call's own texts are those of each group, not of the whole set
+    idf_by_group: bool = False  # fit idf weights on each group, not on the whole set
     tables: tuple[specification.TableSpec, ...] = ()
     figures: tuple[specification.FigureSpec, ...] = ()
     layers: specification.LayerSpec | None = None
@@ -72,51 +72,51 @@ class Experiment:
 
     @property
     def all_tables(self) -> tuple[specification.TableSpec, ...]:
-        """The tables, and those of the points of figures."""
+        """The tables, and the tables of figure points."""
         return (*self.tables, *(one.table for one in self.figures))
 
     @property
     def judged_sets(self) -> list[str]:
-        """Names of the sets that tables and figures are about."""
+        """Names of the sets that tables and figures use."""
         used = {name for one in self.all_tables for name in one.sets}
         return [name for name in self.sets if name in used]
 
     @property
     def all_metrics(self) -> dict[str, specification.MetricSpec]:
-        """The metrics, and those behind the points of figures."""
+        """The metrics, and the metrics of figure points."""
         return {**self.metrics, **{name: one for figure in self.figures for name, one in figure.metrics.items()}}
 
     def metrics_of_set(self, name: str) -> list[str]:
-        """Names of the metrics and baselines that a set is scored with, each once."""
+        """Return the names of the metrics and baselines to score a set with, without duplicates."""
         return list(dict.fromkeys(metric for one in self.all_tables if name in one.sets for metric in one.metrics))
 
     # --- files --------------------------------------------------------------------------------------------------------
 
     def given_files(self, data: Sequence[str]) -> dict[str, str]:
-        """The files that the user gave, by their keys."""
-        found: dict[str, str] = {}
+        """Parse ``--data`` entries into paths by file key."""
+        paths: dict[str, str] = {}
         for entry in data:
             key, path = self._split(entry)
-            if key in found:
+            if key in paths:
                 raise InputError(f"Expected each file of --data once, but got {key} twice: leave one out.")
             if not path.startswith(("hub:", "data:")) and not Path(path).exists():
                 raise InputError(f"Expected {key} of --data at {path}, but there is nothing: correct the path.")
-            found[key] = path
-        if not found:
+            paths[key] = path
+        if not paths:
             raise InputError(f"Expected the data of {self.title}, but got none: {self._how_to_give(self.files)}.")
         for name in self.sets:
-            absent = self.absent_files(name, found)
-            if absent and any(key in found for key in self._needed(name).values()):
-                raise InputError(f"Expected all files of {name}, but got a part of them: {absent}.")
-        return found
+            missing = self.absent_files(name, paths)
+            if missing and any(key in paths for key in self._needed(name).values()):
+                raise InputError(f"Expected all files of {name}, but got a part of them: {missing}.")
+        return paths
 
     def absent_files(self, name: str, files: Mapping[str, str]) -> str:
-        """Describe the files that a set still needs; empty if it has all."""
-        lacking = [key for key in self._needed(name).values() if key not in files]
-        return self._how_to_give(lacking) if lacking else ""
+        """Describe the missing files of a set; empty if none is missing."""
+        missing = [key for key in self._needed(name).values() if key not in files]
+        return self._how_to_give(missing) if missing else ""
 
     def read_set(self, name: str, files: Mapping[str, str]) -> Judgements:
-        """Read a set."""
+        """Read a judgement set."""
         spec = self.sets[name]
         places: dict[str, Any] = {argument: files[key] for argument, key in self._needed(name).items()}
         if spec.reader in judgements.READERS:
@@ -124,59 +124,59 @@ class Experiment:
         return judgements.read_judgements(places["path"], self._description(name), name=name)
 
     def _needed(self, name: str) -> dict[str, str]:
-        """The key of the file behind each argument of a set's reader."""
+        """Return the file key of each argument of a set's reader."""
         return dict(self.sets[name].files) or {"path": next(iter(self.files))}
 
     def _split(self, entry: str) -> tuple[str, str]:
         keys = list(self.files)
-        found = re.fullmatch(r"([\w-]+)=(.+)", entry, flags=re.DOTALL)
-        if found and found[1] in keys:
-            return found[1], found[2]
-        if len(keys) == 1 and (not found or Path(entry).exists()):
+        match = re.fullmatch(r"([\w-]+)=(.+)", entry, flags=re.DOTALL)
+        if match and match[1] in keys:
+            return match[1], match[2]
+        if len(keys) == 1 and (not match or Path(entry).exists()):
             return keys[0], entry
-        got = f"the key {found[1]!r}" if found else repr(entry)
+        got = f"the key {match[1]!r}" if match else repr(entry)
         raise InputError(
             f"Expected --data KEY=FILE with a key of {', '.join(keys)}, but got {got}: choose one of them."
         )
 
     def _how_to_give(self, keys: Iterable[str]) -> str:
         alone = len(self.files) == 1
-        wanted = {key: self.files[key] for key in keys}
-        given = " ".join("FILE" if alone else f"{key}=PLACE" for key in wanted)
-        listed = (f"{'FILE' if alone else key} is {one.what} (from {one.source})" for key, one in wanted.items())
-        return f"give --data {given}, where {'; '.join(listed)}"
+        needed = {key: self.files[key] for key in keys}
+        arguments = " ".join("FILE" if alone else f"{key}=PLACE" for key in needed)
+        listed = (f"{'FILE' if alone else key} is {one.what} (from {one.source})" for key, one in needed.items())
+        return f"give --data {arguments}, where {'; '.join(listed)}"
 
     def _description(self, name: str) -> judgements.SetDescription:
-        """The description of a table, with the changes that the experiment makes."""
+        """Return the table description of a set, with the changes from its options."""
         spec = self.sets[name]
         beside = Path(self.origin).parent / spec.reader
         built_in = spec.reader in judgements.built_in_descriptions()
-        found = judgements.load_description(spec.reader if built_in or not beside.is_file() else beside)
+        description = judgements.load_description(spec.reader if built_in or not beside.is_file() else beside)
         changes = {}
         for key, value in spec.options.items():
             place = f"`sets.{name}.options.{key}` of {self.origin}"
             if key not in FIELDS:
                 raise InputError(f"Expected {place} to be among {', '.join(FIELDS)}, but got {key!r}: remove it.")
             changes[key] = read_field(key, value, place)
-        return replace(found, **changes, origin=self.origin) if changes else found
+        return replace(description, **changes, origin=self.origin) if changes else description
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
     def _check_reader(self, name: str, spec: specification.SetSpec, place: Place) -> None:
-        reader, wanted = judgements.READERS.get(spec.reader, (None, ("path",)))
-        if set(self._needed(name)) != set(wanted):
+        reader, arguments = judgements.READERS.get(spec.reader, (None, ("path",)))
+        if set(self._needed(name)) != set(arguments):
             raise InputError(
-                f"Expected `files` of {place} to name {' and '.join(wanted)}, which {spec.reader} reads, but got "
+                f"Expected `files` of {place} to name {' and '.join(arguments)}, which {spec.reader} reads, but got "
                 f"{', '.join(spec.files) or 'none'}: name a key of a file for each."
             )
         if reader is None:
             self._description(name)
             return
-        known = [one for one in inspect.signature(reader).parameters if one not in (*wanted, "name")]
+        allowed = [one for one in inspect.signature(reader).parameters if one not in (*arguments, "name")]
         for key in spec.options:
-            if key not in known:
+            if key not in allowed:
                 raise InputError(
-                    f"Expected `options` of {place} to be among {', '.join(known)}, but got {key!r}: remove it."
+                    f"Expected `options` of {place} to be among {', '.join(allowed)}, but got {key!r}: remove it."
                 )
 
     def _check_table(self, table: specification.TableSpec, place: Place) -> None:
@@ -199,8 +199,8 @@ class Experiment:
                 )
             if row.metric is not None:
                 _check_known(row.metric, (*self.metrics, *self.baselines), inside.inner("metric"))
-            for number, one in enumerate(row.published):
-                _check_number(one.values, len(table.columns), inside.inner("published", number, "values"), "column")
+            for number, entry in enumerate(row.published):
+                _check_number(entry.values, len(table.columns), inside.inner("published", number, "values"), "column")
 
     def _check_figure(self, figure: specification.FigureSpec, place: Place) -> None:
         _check_known(figure.set, self.sets, place.inner("set"))
@@ -220,7 +220,7 @@ def _check_known(name: str, known: Collection[str] | Mapping[str, Any], place: P
 
 
 def _check_metric(metric: specification.MetricSpec, place: Place) -> None:
-    """Refuse fields that the preset does not have; a checkpoint's fields are not known yet."""
+    """Raise an error for fields that a preset does not have; the fields of checkpoints are not known yet."""
     if "/" in metric.model or Path(metric.model).is_dir():
         return
     with reworded_errors(lambda said: f"{place}: {said}"):

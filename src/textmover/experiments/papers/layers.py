@@ -1,4 +1,4 @@
-"""Layer analyses of experiments: similarity of token vectors under each centring, as tables and a figure."""
+"""Layer analyses of experiments: similarity of token vectors by layer and centring, as tables and a figure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SIMILARITIES = {
     "self_similarity": "same word, two texts",
     "intra_similarity": "two words, same text",
 }
-"""Titles of the similarities in the figure."""
+"""Labels of the similarities in tables and the figure."""
 
-CONFIDENCE = 1.96  # standard errors that a 95 % interval reaches to each side
+CONFIDENCE = 1.96  # standard errors to each side of a 95 % interval
 
 
 def choose_texts(texts: Sequence[str], number: int, seed: int) -> list[str]:
-    """A random choice of the different texts that are not empty, in the order of the file."""
+    """Sample distinct, non-empty texts, in the order of the file."""
     distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
     if len(distinct) <= number:
         return distinct
@@ -39,14 +39,14 @@ def choose_texts(texts: Sequence[str], number: int, seed: int) -> list[str]:
 def analyse(
     spec: LayerSpec, path: str, encoder: str, options: argparse.Namespace, advance: Callable[[str, int, int], None]
 ) -> tuple[LayerAnalysis, str]:
-    """Analyse the layers of an encoder on the texts of a file; returns what identifies the encoder as well."""
+    """Analyse the layers of an encoder on the texts of a file; return the analysis and the encoder's identity."""
     texts = choose_texts(read_texts(path, spec.column), spec.texts, options.seed)
-    # Any metric that reads the last layer has all layers; one that asks for words can tell their pieces.
+    # A metric on the last layer loads all layers; `subwords` makes it map subwords to words.
     loading = {"device": options.device, "revision": options.revision, "backend": "torch"}
     metric = Scorer.from_pretrained("sbert", **loading, encoder=encoder, layer=-1, subwords="first").metric
     if not isinstance(metric, MetricModel):
         raise InputError(f"Expected an encoder with layers, but got {type(metric).__name__}: name one with --encoder.")
-    found = analyse_layers(
+    analysis = analyse_layers(
         with_all_layers(metric.parts),
         texts,
         centerings=spec.centerings,
@@ -55,30 +55,30 @@ def analyse(
         batch_tokens=options.batch_tokens or BATCH_TOKENS,
         on_progress=lambda done: advance("reading", done, len(texts)),
     )
-    return found, metric.parts.identity
+    return analysis, metric.parts.identity
 
 
 def draw_layers(analysis: LayerAnalysis, path: Path | str, title: str) -> None:
-    """One panel for each centring, one line with its interval for each similarity."""
+    """Draw a panel for each centring, with a line and its 95 % interval for each similarity."""
     panels = []
     for centering in dict.fromkeys(row.centering for row in analysis.rows):
         members = [row for row in analysis.rows if row.centering == centering]
         lines = []
         for name, label in SIMILARITIES.items():
-            found: list[Estimate] = [getattr(one, name) for one in members]
-            low, high = ([one.mean + sign * one.error for one in found] for sign in (-CONFIDENCE, CONFIDENCE))
-            lines.append(Line(label, [one.mean for one in found], low, high))
+            estimates: list[Estimate] = [getattr(one, name) for one in members]
+            low, high = ([one.mean + sign * one.error for one in estimates] for sign in (-CONFIDENCE, CONFIDENCE))
+            lines.append(Line(label, [one.mean for one in estimates], low, high))
         panels.append(Panel(f"centering: {centering}", lines))
     layers = list(dict.fromkeys(str(row.layer) for row in analysis.rows))
     draw_panels(panels, layers, path, x_label="layer", y_label="mean cosine", title=title)
 
 
-BATCH_TOKENS = 4096  # tokens to a batch of the encoder where the user names no number
-NEAR_ZERO = 0.05  # a mean cosine of random words below this counts as none
+BATCH_TOKENS = 4096  # default tokens per batch of the encoder
+NEAR_ZERO = 0.05  # largest mean cosine of random words that counts as near zero
 
 
 def layer_remarks(found: LayerAnalysis, spec: LayerSpec, seed: int) -> Iterator[str]:
-    """Sentences on how much data the similarities are of, and on which of the paper's three properties hold."""
+    """Yield remarks on the size of the data and on the paper's three properties of similarities."""
     yield (
         f"Mean cosine and its standard error over {plural(spec.pairs, 'pair')} of each kind, seed {seed}, drawn from "
         f"{plural(found.tokens, 'token')} of {plural(found.texts, 'text')} ({found.words:,} different words occur in "
@@ -99,7 +99,7 @@ def layer_remarks(found: LayerAnalysis, spec: LayerSpec, seed: int) -> Iterator[
 
 
 def _change(first: Estimate, last: Estimate) -> str:
-    """Change of a similarity, as far as its standard errors allow.
+    """Describe the change of a similarity; a change within its standard errors is "stays".
 
     Example:
         >>> _change(Estimate(0.5, 0.01, 9), Estimate(0.2, 0.01, 9)), _change(Estimate(0, 0.1, 9), Estimate(0.1, 0.1, 9))

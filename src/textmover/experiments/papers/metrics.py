@@ -1,4 +1,4 @@
-"""Scores of an experiment's metrics and their files; fields and idf weights may differ by group."""
+"""Metric scores of an experiment and their files; metric fields and idf weights may differ by group."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import build_scorer, load_scorer
 from textmover.types import InputError, Judgements, Signature
 
-PART = 1024  # segments after which scores are handed over, unless a metric fits its weights on all texts of a call
+PART = 1024  # segments per call, unless a metric fits its weights on all texts of a call
 
-Variant = tuple[str, str]  # a metric, and the fields that are changed for a group, as text
+Variant = tuple[str, str]  # metric name, and the repr of its fields for a group
 
 
 class Scored(NamedTuple):
-    """Scores of a metric for a set, and the encoder with its layers, or the package, as tables name it."""
+    """Scores of a metric for a set, and its encoder and layers (or its package) as shown in tables."""
 
     scores: MetricScores
     encoder: str
 
 
 class ExperimentMetrics:
-    """The metrics of an experiment, which share their encoder.
+    """Metrics of an experiment with a shared encoder.
 
-    A metric that the encoder cannot give, such as one over more layers than it has, is left out and named in
-    ``failed``. ``fitted`` names those whose statistics were fitted on the texts of the sets, for want of others.
+    ``failed`` names the metrics that could not be loaded, for example with more layers than the encoder has, and why.
+    ``fitted`` names the metrics without stored statistics; they were fitted on the texts of the sets.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class ExperimentMetrics:
         self._baselines, self._idf_by_group = experiment.baselines, experiment.idf_by_group
         self._parts: dict[tuple[tuple[str, str], ...], Parts] = {}
         self._scorers: dict[Variant, Scorer] = {}
-        self._lacking: dict[Variant, list[str]] = {}
-        self._rises: dict[str, bool] = {}
+        self._missing: dict[Variant, list[str]] = {}
+        self._higher_is_better: dict[str, bool] = {}
         groups = list(dict.fromkeys(group for one in sets for group in one.groups))
         for name, spec in self._metrics.items():
             for group in groups:
@@ -75,32 +75,32 @@ class ExperimentMetrics:
         on_progress: Callable[[int], None],
         on_scores: Callable[[Sequence[MetricScores]], None],
     ) -> dict[str, Scored]:
-        """Score a set with those of its metrics that could be loaded.
+        """Score a set with the metrics that could be loaded.
 
-        ``on_scores`` is called with all scores so far, NaN where there is none yet.
+        ``on_scores`` receives all scores so far; missing scores are NaN.
         """
-        wanted = [name for name in names if name in self._metrics and name not in self.failed]
-        values = {name: np.full(len(judgements), np.nan) for name in wanted}
-        signatures: dict[str, dict[str, dict[str, None]]] = {name: {} for name in wanted}
+        loaded = [name for name in names if name in self._metrics and name not in self.failed]
+        values = {name: np.full(len(judgements), np.nan) for name in loaded}
+        signatures: dict[str, dict[str, dict[str, None]]] = {name: {} for name in loaded}
         entries: dict[str, Mapping[str, str]] = {}
-        counts: dict[str, Counter[str]] = {name: Counter() for name in wanted}
-        self._fit_lacking(judgements, wanted)
-        for groups, variants in self._divided(judgements, wanted):
+        counts: dict[str, Counter[str]] = {name: Counter() for name in loaded}
+        self._fit_missing(judgements, loaded)
+        for groups, variants in self._grouped(judgements, loaded):
             scorers = {name: self._scorers[name, variant] for name, variant in variants.items()}
             for rows in _parts(judgements, groups, scorers):
                 hypotheses = [judgements.hypotheses[row] for row in rows]
                 references = [judgements.references[row] for row in rows]
-                for name, found in score_together(scorers, hypotheses, references, self._memory, on_progress).items():
-                    values[name][rows] = found.scores
-                    counts[name].update(found.counts)
-                    signature = self._signature(found.signature, scorers[name])
+                for name, result in score_together(scorers, hypotheses, references, self._memory, on_progress).items():
+                    values[name][rows] = result.scores
+                    counts[name].update(result.counts)
+                    signature = self._signature(result.signature, scorers[name])
                     signatures[name].setdefault(str(signature), {}).update(dict.fromkeys(groups))
                     entries.setdefault(name, signature.entries)
-                on_scores([MetricScores(name, one, self._rises[name]) for name, one in values.items()])
+                on_scores([MetricScores(name, one, self._higher_is_better[name]) for name, one in values.items()])
         tell_unusual(judgements.name, counts)
         scored = {}
-        for name in wanted:
-            computed = MetricScores(name, values[name], self._rises[name], _written(signatures[name]))
+        for name in loaded:
+            computed = MetricScores(name, values[name], self._higher_is_better[name], _joined(signatures[name]))
             scored[name] = Scored(computed, _encoder_name(entries[name]))
         for one, package in baseline_scores(judgements, [one for one in self._baselines if one in names], on_progress):
             scored[one.name] = Scored(one, package)
@@ -110,7 +110,7 @@ class ExperimentMetrics:
     # --- loading ------------------------------------------------------------------------------------------------------
 
     def _load(self, name: str, spec: MetricSpec, fields: Mapping[str, Any]) -> None:
-        """Load a variant, with the user's statistics only where it lacks some."""
+        """Load a variant; use the user's statistics only if some are missing."""
         variant = (name, repr(fields))
         if variant in self._scorers:
             return
@@ -120,16 +120,16 @@ class ExperimentMetrics:
         except InputError as error:
             self.failed[name] = str(error)
             return
-        lacking = unfitted_statistics(scorer.metric)
-        if lacking and (options.fit_on or self._options.statistics):
+        missing = unfitted_statistics(scorer.metric)
+        if missing and (options.fit_on or self._options.statistics):
             options.statistics = self._options.statistics
-            scorer, lacking = load_scorer(options, self._memory, one_of_several=True, **fields), []
-        self._scorers[variant], self._lacking[variant] = scorer, lacking
-        self._rises[name] = scorer.metric.higher_is_better
+            scorer, missing = load_scorer(options, self._memory, one_of_several=True, **fields), []
+        self._scorers[variant], self._missing[variant] = scorer, missing
+        self._higher_is_better[name] = scorer.metric.higher_is_better
 
     def _build(self, options: argparse.Namespace, fields: Mapping[str, Any]) -> Scorer:
-        """A scorer on the encoder and back-end of one that reads texts alike, where there is one."""
-        # A checkpoint's fields are not known.
+        """Build a scorer; reuse encoder and back-end of an earlier one that computes the same vectors."""
+        # The fields of a checkpoint are unknown.
         config: Any = described_config(options, options.model, fields) if options.model in PRESETS else None
         key = () if config is None else vectors_key(config)
         if key in self._parts:
@@ -142,28 +142,28 @@ class ExperimentMetrics:
             self._parts.setdefault(key, scorer.metric.parts)
         return scorer
 
-    def _fit_lacking(self, judgements: Judgements, names: Collection[str]) -> None:
-        """Fit what no file brings, such as the mean of an encoder that none is shipped for, on the texts of the set."""
+    def _fit_missing(self, judgements: Judgements, names: Collection[str]) -> None:
+        """Fit missing statistics, such as the mean of an encoder without a statistics file, on the texts of the set."""
         texts = [*judgements.hypotheses, *(text for texts in judgements.references for text in texts)]
-        done: Fitted = {}
+        fitted: Fitted = {}
         for (name, variant), scorer in self._scorers.items():
-            if name in names and (lacking := self._lacking[name, variant]):
+            if name in names and (missing := self._missing[name, variant]):
                 self.fitted[name] = None
-                fit_once(scorer, texts, lacking, done)
+                fit_once(scorer, texts, missing, fitted)
 
     # --- scoring ------------------------------------------------------------------------------------------------------
 
-    def _divided(self, judgements: Judgements, names: Sequence[str]) -> list[tuple[tuple[str, ...], dict[str, str]]]:
-        """Groups that are scored together, with the metrics for which they are and their variants."""
-        found: dict[tuple[str, ...], dict[str, str]] = {}
+    def _grouped(self, judgements: Judgements, names: Sequence[str]) -> list[tuple[tuple[str, ...], dict[str, str]]]:
+        """Return the groups to score together, each with its metrics and their variants."""
+        result: dict[tuple[str, ...], dict[str, str]] = {}
         for name in names:
-            parts: dict[tuple[str, ...], list[str]] = {}
+            by_variant: dict[tuple[str, ...], list[str]] = {}
             for group in dict.fromkeys(judgements.groups):
                 variant = repr(self._metrics[name].fields_for(group))
-                parts.setdefault((variant, group) if self._idf_by_group else (variant,), []).append(group)
-            for (variant, *_), groups in parts.items():
-                found.setdefault(tuple(groups), {})[name] = variant
-        return list(found.items())
+                by_variant.setdefault((variant, group) if self._idf_by_group else (variant,), []).append(group)
+            for (variant, *_), groups in by_variant.items():
+                result.setdefault(tuple(groups), {})[name] = variant
+        return list(result.items())
 
     def _signature(self, signature: Signature, scorer: Scorer) -> Signature:
         weights = signature.entries.get("weights", "")
@@ -173,7 +173,7 @@ class ExperimentMetrics:
 
 
 def _parts(judgements: Judgements, groups: Collection[str], scorers: Mapping[str, Scorer]) -> Iterator[list[int]]:
-    """Rows of groups that are scored in one call: all of them where a metric fits its weights on them."""
+    """Yield the rows of the groups in chunks; one chunk if a metric fits its weights on the texts of a call."""
     chosen = set(groups)
     rows = [row for row, group in enumerate(judgements.groups) if group in chosen]
     whole = any(scorer.metric.fits_on_call for scorer in scorers.values())
@@ -181,15 +181,15 @@ def _parts(judgements: Judgements, groups: Collection[str], scorers: Mapping[str
     yield from (rows[start : start + step] for start in range(0, len(rows), step))
 
 
-def _written(signatures: Mapping[str, Collection[str]]) -> str:
-    """A signature, or several with the groups that each is for."""
+def _joined(signatures: Mapping[str, Collection[str]]) -> str:
+    """Join signatures; if there are several, name the groups of each."""
     if len(signatures) == 1:
         return next(iter(signatures))
     return "; ".join(f"{signature} ({', '.join(groups)})" for signature, groups in signatures.items())
 
 
 def _encoder_name(entries: Mapping[str, str]) -> str:
-    """Encoder and layers as tables name them.
+    """Return encoder and layers as shown in tables.
 
     Example:
         >>> _encoder_name({"encoder": "all-MiniLM-L6-v2@53aa5117", "layers": "2-6"}), _encoder_name({"encoder": "a"})
@@ -199,11 +199,11 @@ def _encoder_name(entries: Mapping[str, str]) -> str:
     return ", ".join([name, *(f"{key} {entries[key]}" for key in ("layer", "layers") if key in entries)])
 
 
-PERIOD = 30.0  # seconds between two writings of a set that is being scored: a large table takes one to write
+PERIOD = 30.0  # seconds between writes of the scores so far; a large table takes one second to write
 
 
 def scores_folder(origin: str, output: Path | None) -> Path:
-    """Folder of the scores: beside the page, or named after the experiment in the current folder.
+    """Return the folder of the scores: next to the page, or in the current folder if there is no page.
 
     Example:
         >>> str(scores_folder("papers/wmt.yaml", None)), str(scores_folder("wmt.yaml", Path("pages/a.md")))
@@ -213,7 +213,7 @@ def scores_folder(origin: str, output: Path | None) -> Path:
 
 
 class KeptScores:
-    """The scores of each set as a table in a folder, written while they are computed."""
+    """Score tables in a folder, one for each set, written while the scores are computed."""
 
     def __init__(self, folder: Path, names: Iterable[str], clock: Callable[[], float] = time.monotonic) -> None:
         self.folder = folder
@@ -228,7 +228,7 @@ class KeptScores:
 
     @contextlib.contextmanager
     def keeping(self, name: str, judgements: Judgements) -> Iterator[Callable[[Sequence[MetricScores]], None]]:
-        """Yield a function that takes the scores so far; they are written now and then, and at the end in any case."""
+        """Yield a function that takes the scores so far; they are written periodically and on exit, even on error."""
         path, before = self.paths[name], self._clock()
         latest: list[MetricScores] = []
 
@@ -249,7 +249,7 @@ class KeptScores:
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
-        """Say where the scores are, where something ends the work early."""
+        """Add the folder of the scores so far to the message of an error or interrupt."""
         try:
             yield
         except (KeyboardInterrupt, InputError) as error:

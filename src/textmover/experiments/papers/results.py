@@ -1,4 +1,4 @@
-"""Agreement that the tables and figures of an experiment ask for, with the published numbers and the gaps."""
+"""Computed and published agreement for the tables and figures of an experiment, and missing values."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
-PAPER, HERE = "paper", "here"  # sources of a table's lines
+PAPER, HERE = "paper", "here"  # origins of table lines
 
 Advance = Callable[[str, int, int], None]
-"""Called with what is done, how much of it was finished since the last call, and how much there is in all."""
+"""Progress callback: name of the step, units finished since the last call, total units."""
 
 
 class Cell(NamedTuple):
-    """A value with its interval; NaN where there is none."""
+    """Value with its interval; NaN if missing."""
 
     value: float
     low: float = math.nan
     high: float = math.nan
-    n: int | None = None  # segments (preferences, for DARR) behind it
-    over: str = ""  # such as ``3 of 7``, where a mean is over other groups than the published one
-    gap: bool = False  # whether there is no value though its data were given
+    n: int | None = None  # number of segments (preferences for DARR)
+    over: str = ""  # such as ``3 of 7``, if the mean is over other groups than the published one
+    gap: bool = False  # whether the value is missing although its data were given
 
 
 class ResultLine(NamedTuple):
-    """A published or a computed line of a table or figure, with a cell for each column or value."""
+    """Published or computed line of a table or figure, with a cell for each column or value."""
 
     name: str
     origin: str
@@ -47,7 +47,7 @@ class ResultLine(NamedTuple):
 
 
 class Findings:
-    """Tables and figures of what was scored; ``gaps`` names what has no value though its data were given."""
+    """Results for tables and figures; ``gaps`` names the values that are missing although their data were given."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Findings:
         names = experiment.judged_sets
         self.absent = {name: how for name in names if (how := experiment.absent_files(name, files))}
         self.sets = {name: experiment.read_set(name, files) for name in names if name not in self.absent}
-        self._known: dict[tuple[Question, tuple[str, ...]], Evaluation | Failure | None] = {}
+        self._answers: dict[tuple[Question, tuple[str, ...]], Evaluation | Failure | None] = {}
         self.hopeless: dict[Question, Failure] = {}
         self.gaps: dict[str, None] = {}
-        self.scored: dict[str, dict[str, Scored]] = {}  # of each set that could be scored
-        self.unscored: dict[str, str] = {}  # why a set could not be scored
-        wanted = self._answerable(experiment)
+        self.scored: dict[str, dict[str, Scored]] = {}  # by set and metric
+        self.unscored: dict[str, str] = {}  # error message by set
+        wanted = self._answerable_metrics(experiment)
         computed = {metric for metrics in wanted.values() for metric in metrics}
         self.metrics = ExperimentMetrics(options, experiment, computed, [self.sets[name] for name in wanted])
         steps = {name: sum(one not in self.metrics.failed for one in metrics) for name, metrics in wanted.items()}
@@ -80,36 +80,36 @@ class Findings:
         try:
             with kept.keeping(name, self.sets[name]) as take:
                 self.scored[name] = self.metrics.scores(self.sets[name], metrics, on_progress, take)
-        except InputError as error:  # told under the tables, and at the end of the command
+        except InputError as error:  # reported below the tables and at the end of the command
             self.unscored[name] = str(error)
 
-    def _answerable(self, experiment: Experiment) -> dict[str, list[str]]:
-        """The metrics of each set that has an answer; refuses dimensions that a set lacks, and no answer at all."""
-        everything = dict.fromkeys(column.asked for table in experiment.all_tables for column in table.columns)
-        asked = [one for one in everything if one.set in self.sets]
-        for one in asked:
-            judgements = self.sets[one.set]
-            Protocol(one.statistic, one.level).check(judgements)
-            if one.dimension is not None and one.dimension not in judgements.ratings:
+    def _answerable_metrics(self, experiment: Experiment) -> dict[str, list[str]]:
+        """Return the metrics of each set with an answerable question; raise an error if no question is answerable."""
+        all_questions = dict.fromkeys(column.asked for table in experiment.all_tables for column in table.columns)
+        questions = [question for question in all_questions if question.set in self.sets]
+        for question in questions:
+            judgements = self.sets[question.set]
+            Protocol(question.statistic, question.level).check(judgements)
+            if question.dimension is not None and question.dimension not in judgements.ratings:
                 raise InputError(
                     f"Expected the dimensions that {experiment.origin} names for {judgements.name} to be among "
-                    f"{', '.join(judgements.ratings) or 'none'}, but got {one.dimension!r}: correct it."
+                    f"{', '.join(judgements.ratings) or 'none'}, but got {question.dimension!r}: correct it."
                 )
-        for one in asked:
-            answer = self._evaluated(one, [human_scores(self.sets[one.set], one.dimension)], samples=0)
+        for question in questions:
+            answer = self._evaluate(question, [human_scores(self.sets[question.set], question.dimension)], samples=0)
             if isinstance(answer, Failure):
-                self.hopeless[one] = answer
-        if asked and len(self.hopeless) == len(asked):
-            raise InputError(f"{asked[0]}: {self.hopeless[asked[0]].reason}")
-        for one, failure in self.hopeless.items():
-            logger.warning("%s: %s The rest is computed.", one, failure.reason)
-        worth = {one.set for one in asked if one not in self.hopeless}
+                self.hopeless[question] = answer
+        if questions and len(self.hopeless) == len(questions):
+            raise InputError(f"{questions[0]}: {self.hopeless[questions[0]].reason}")
+        for question, failure in self.hopeless.items():
+            logger.warning("%s: %s The rest is computed.", question, failure.reason)
+        worth = {question.set for question in questions if question not in self.hopeless}
         return {name: experiment.metrics_of_set(name) for name in self.sets if name in worth}
 
     # --- numbers ------------------------------------------------------------------------------------------------------
 
     def lines(self, spec: TableSpec) -> list[ResultLine]:
-        """The published and the computed lines of a table."""
+        """Return the published and the computed lines of a table."""
         lines: list[ResultLine] = []
         columns = [(column.group, *self._column(column, spec)) for column in spec.columns]
         for row in spec.rows:
@@ -124,68 +124,68 @@ class Findings:
         return lines
 
     def _column(self, column: Column, spec: TableSpec) -> tuple[Evaluation | None, Cell]:
-        """The agreement of all metrics in a column, and its cell for a metric that has none."""
-        found = self._answer(column.asked, spec)
-        if not isinstance(found, Evaluation):
+        """Return the agreement of all metrics in a column, and the cell for metrics without a value."""
+        evaluation = self._answer(column.asked, spec)
+        if not isinstance(evaluation, Evaluation):
             return None, Cell(math.nan)
-        judgements, groups, over = self.sets[column.asked.set], set(found.groups), ""
-        n = found.n if column.group == MEAN else found.groups.get(column.group)
+        judgements, groups, over = self.sets[column.asked.set], set(evaluation.groups), ""
+        n = evaluation.n if column.group == MEAN else evaluation.groups.get(column.group)
         if column.asked.statistic == "darr" and judgements.preferences is not None:
             better = judgements.preferences[:, 0].tolist()
             n = sum(column.group in (MEAN, judgements.groups[row]) for row in better)
-        wanted = set(spec.averaged)
-        if column.group == MEAN and spec.level != "pooled" and wanted and groups != wanted:
-            more = f", {len(groups - wanted)} more" if groups - wanted else ""
-            over = f"{len(wanted & groups)} of {len(wanted)}{more}"
-        return found, Cell(math.nan, n=n, over=over, gap=column.group in (MEAN, *judgements.groups))
+        averaged = set(spec.averaged)
+        if column.group == MEAN and spec.level != "pooled" and averaged and groups != averaged:
+            more = f", {len(groups - averaged)} more" if groups - averaged else ""
+            over = f"{len(averaged & groups)} of {len(averaged)}{more}"
+        return evaluation, Cell(math.nan, n=n, over=over, gap=column.group in (MEAN, *judgements.groups))
 
     def _answer(self, asked: Question, spec: TableSpec) -> Evaluation | Failure | None:
         if asked in self.hopeless:
             return self.hopeless[asked]
-        if (asked, spec.metrics) not in self._known:
+        if (asked, spec.metrics) not in self._answers:
             scored = self.scored.get(asked.set, {})
             metrics = [scored[name].scores for name in spec.metrics if name in scored]
-            found = self._evaluated(asked, metrics, self.options.samples) if metrics else None
-            self._known[asked, spec.metrics] = found
-        return self._known[asked, spec.metrics]
+            answer = self._evaluate(asked, metrics, self.options.samples) if metrics else None
+            self._answers[asked, spec.metrics] = answer
+        return self._answers[asked, spec.metrics]
 
-    def _evaluated(self, asked: Question, metrics: Sequence[MetricScores], samples: int) -> Evaluation | Failure:
-        """Agreement without tests between metrics; soft accuracy alone is made of permutations."""
+    def _evaluate(self, asked: Question, metrics: Sequence[MetricScores], samples: int) -> Evaluation | Failure:
+        """Compute agreement without tests between metrics; only soft accuracy needs permutations."""
         permutations = self.options.permutations if asked.statistic == "soft-accuracy" else 0
-        drawn = {"samples": samples, "permutations": permutations}
+        resampling = {"samples": samples, "permutations": permutations}
         protocol = Protocol(asked.statistic, asked.level)
-        return evaluated(self.sets[asked.set], asked.dimension, metrics, protocol, self.options, **drawn)
+        return evaluated(self.sets[asked.set], asked.dimension, metrics, protocol, self.options, **resampling)
 
     # --- words --------------------------------------------------------------------------------------------------------
 
     def sentences(self, spec: TableSpec) -> list[str]:
-        """Remarks under a table: how its numbers came about, and what has none."""
+        """Return the remarks below a table: how its numbers were computed, and which are missing."""
         answers = {one: self._answer(one, spec) for one in dict.fromkeys(column.asked for column in spec.columns)}
         judged = {one: found for one, found in answers.items() if isinstance(found, Evaluation)}
-        said = [*_attributed({one: remarks(found, file_remarks(self.sets[one.set])) for one, found in judged.items()})]
+        notes = [*_labelled({one: remarks(found, file_remarks(self.sets[one.set])) for one, found in judged.items()})]
         failures = {str(one): found.reason for one, found in answers.items() if isinstance(found, Failure)}
-        said += self._not_computed(failures.items())
+        notes += self._not_computed(failures.items())
         if fitted := [name for name in spec.metrics if name in self.metrics.fitted]:
-            said.append(
+            notes.append(
                 f"Statistics (means, idf) fitted on the texts of the set, for want of others: {', '.join(fitted)}."
             )
-        said += [f"{name}: not run: data absent; {how}." for name, how in self.absent.items() if name in spec.sets]
-        said += self._not_computed(one for one in self.unscored.items() if one[0] in spec.sets)
+        notes += [f"{name}: not run: data absent; {how}." for name, how in self.absent.items() if name in spec.sets]
+        notes += self._not_computed(one for one in self.unscored.items() if one[0] in spec.sets)
         wanted = set(spec.averaged)
         for name in (one for one in spec.sets if one in self.sets and wanted):
-            there = set(self.sets[name].groups)
-            if lacking := sorted(wanted - there):
-                said.append(f"Not in the data of {name}: {', '.join(lacking)}.")
-            if MEAN in spec.groups and (further := sorted(there - wanted)):
-                said.append(f"The mean of {name} includes what the table does not name: {', '.join(further)}.")
+            groups = set(self.sets[name].groups)
+            if missing := sorted(wanted - groups):
+                notes.append(f"Not in the data of {name}: {', '.join(missing)}.")
+            if MEAN in spec.groups and (extra := sorted(groups - wanted)):
+                notes.append(f"The mean of {name} includes what the table does not name: {', '.join(extra)}.")
         failed = self.metrics.failed
-        said += self._not_computed((row.name, failed[row.metric]) for row in spec.rows if row.metric in failed)
+        notes += self._not_computed((row.name, failed[row.metric]) for row in spec.rows if row.metric in failed)
         reasons: dict[str, list[str]] = {}
         for row in spec.rows:
             if row.unavailable is not None:
                 reasons.setdefault(row.unavailable, []).append(row.name)
-        said += [f"Published only: {', '.join(names)} ({reason})." for reason, names in reasons.items()]
-        return list(dict.fromkeys(said))
+        notes += [f"Published only: {', '.join(names)} ({reason})." for reason, names in reasons.items()]
+        return list(dict.fromkeys(notes))
 
     def _not_computed(self, reasons: Iterable[tuple[str, str]]) -> Iterator[str]:
         for name, reason in reasons:
@@ -195,23 +195,23 @@ class Findings:
 
 def _cell(name: str, group: str, agreement: Evaluation | None, empty: Cell) -> Cell:
     metrics = () if agreement is None else agreement.metrics
-    one = next((metric for metric in metrics if metric.name == name), None)
-    if one is None:
+    result = next((metric for metric in metrics if metric.name == name), None)
+    if result is None:
         return empty
-    found = Cell(one.value, one.low, one.high) if group == MEAN else Cell(one.by_group.get(group, math.nan))
-    return found._replace(n=empty.n, over=empty.over, gap=empty.gap and math.isnan(found.value))
+    cell = Cell(result.value, result.low, result.high) if group == MEAN else Cell(result.by_group.get(group, math.nan))
+    return cell._replace(n=empty.n, over=empty.over, gap=empty.gap and math.isnan(cell.value))
 
 
-def _attributed(said: Mapping[Question, Sequence[str]]) -> Iterator[str]:
-    """Each sentence once; one that does not hold for every set and dimension names those that it is about."""
-    everyone = dict.fromkeys((asked.set, asked.dimension) for asked, sentences in said.items() if sentences)
+def _labelled(said: Mapping[Question, Sequence[str]]) -> Iterator[str]:
+    """Yield each sentence once, prefixed with its sets and dimensions unless it applies to all of them."""
+    subjects = dict.fromkeys((asked.set, asked.dimension) for asked, sentences in said.items() if sentences)
     for sentence in dict.fromkeys(sentence for sentences in said.values() for sentence in sentences):
-        speakers = dict.fromkeys((asked.set, asked.dimension) for asked, own in said.items() if sentence in own)
-        if len(speakers) == len(everyone):
+        matching = dict.fromkeys((asked.set, asked.dimension) for asked, own in said.items() if sentence in own)
+        if len(matching) == len(subjects):
             yield sentence
             continue
-        for name in dict.fromkeys(name for name, _ in speakers):
-            own = [str(dimension) for other, dimension in speakers if other == name]
-            several = len({other for other, _ in everyone}) > 1
-            some = len(own) < sum(other == name for other, _ in everyone)
+        for name in dict.fromkeys(name for name, _ in matching):
+            own = [str(dimension) for other, dimension in matching if other == name]
+            several = len({other for other, _ in subjects}) > 1
+            some = len(own) < sum(other == name for other, _ in subjects)
             yield f"{', '.join([*([name] if several else []), *(own if some else [])])}: {sentence}"

@@ -1,4 +1,4 @@
-"""The parts of an experiment of a paper; docs/experiments.md explains every key."""
+"""Specification classes of a paper's experiment; docs/experiments.md explains every key."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from textmover.report.evaluation.wording import STATISTIC_NAMES
 
-MEAN = "mean"  # the group that stands for the mean over groups
+MEAN = "mean"  # pseudo-group: the mean over groups
 
 
 class Question(NamedTuple):
-    """An agreement to compute; a set with one dimension, or with preferences, names no dimension.
+    """Agreement to compute; ``dimension`` is ``None`` for preferences or a set with one dimension.
 
     Example:
         >>> str(Question("SFHOTEL", "quality", "spearman", "per-group"))
@@ -31,7 +31,7 @@ class Question(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Subject of a table's column."""
+    """Question and group of a table column."""
 
     asked: Question
     group: str
@@ -52,7 +52,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class NeededFile:
-    """Content and source of a file that the user has to give."""
+    """Content and source of a file that the user must provide."""
 
     what: str
     source: str
@@ -60,16 +60,16 @@ class NeededFile:
 
 @dataclass(frozen=True)
 class SetSpec:
-    """A judgement set."""
+    """Judgement set: its reader, files and options."""
 
     reader: str  # tac, darr, coco-captions, or the description of a table
-    files: Mapping[str, str] = field(default_factory=dict)  # key of a file for each argument of the reader
-    options: Mapping[str, Any] = field(default_factory=dict)  # further arguments, or changed keys of the description
+    files: Mapping[str, str] = field(default_factory=dict)  # file key by reader argument
+    options: Mapping[str, Any] = field(default_factory=dict)  # reader arguments, or changed description keys
 
 
 @dataclass(frozen=True)
 class GroupFields:
-    """Fields that are changed for the groups that fit a pattern such as ``*-zh``."""
+    """Metric fields changed for the groups that match a pattern such as ``*-zh``."""
 
     groups: tuple[str, ...]
     fields: Mapping[str, Any]
@@ -77,24 +77,24 @@ class GroupFields:
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """A metric that is computed: preset, checkpoint folder or hub id, and the fields that are changed."""
+    """Metric to compute: preset, checkpoint folder or hub id, with changed fields."""
 
     model: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     by_group: tuple[GroupFields, ...] = ()
 
     def fields_for(self, group: str) -> dict[str, Any]:
-        """The fields that are changed for a group; the last entry that fits counts."""
-        found = dict(self.fields)
-        for one in self.by_group:
-            if any(fnmatchcase(group, pattern) for pattern in one.groups):
-                found |= one.fields
-        return found
+        """Return the changed fields of a group; later matching entries override earlier ones."""
+        fields_of_group = dict(self.fields)
+        for entry in self.by_group:
+            if any(fnmatchcase(group, pattern) for pattern in entry.groups):
+                fields_of_group |= entry.fields
+        return fields_of_group
 
 
 @dataclass(frozen=True)
 class Published:
-    """Numbers that a paper printed with one encoder, one for each column."""
+    """Published numbers for one encoder, one for each column."""
 
     encoder: str
     values: tuple[float | None, ...]
@@ -102,7 +102,7 @@ class Published:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row: what the paper printed, and the metric that is computed beside it or the reason why none is."""
+    """Table row: published numbers, and the metric to compute or the reason why none is available."""
 
     name: str
     metric: str | None = None
@@ -112,24 +112,24 @@ class TableRow:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table. Its columns are all combinations, in this order: sets, dimensions, groups, statistics."""
+    """Table; its columns are the product of sets, dimensions, groups and statistics, in this order."""
 
     title: str
     sets: tuple[str, ...]
     rows: tuple[TableRow, ...]
     dimensions: tuple[str, ...] = ()
     groups: tuple[str, ...] = (MEAN,)
-    mean_of: tuple[str, ...] = ()  # groups of the published mean that have no columns
+    mean_of: tuple[str, ...] = ()  # groups of the published mean; default: ``groups``
     statistics: tuple[str, ...] = ("pearson",)
     level: str = "per-group"
     scale: float = 1.0  # divides published values
-    digits: int = 3  # of published values, once they have been divided
+    digits: int = 3  # of published values, after division by the scale
     n: tuple[str, ...] = ()  # published size of each set and group
     notes: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All combinations, in order."""
+        """All combinations, in the order of the class docstring."""
         dimensions: Sequence[str | None] = self.dimensions or (None,)
         return tuple(
             Column(Question(name, dimension, statistic, self.level), group)
@@ -140,18 +140,18 @@ class TableSpec:
 
     @property
     def averaged(self) -> tuple[str, ...]:
-        """Groups that the mean should be over; nothing where the table does not name them."""
+        """Groups that the published mean is over; empty if the table does not name them."""
         return self.mean_of or tuple(group for group in self.groups if group != MEAN)
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that are computed, each once."""
+        """Names of the metrics to compute, without duplicates."""
         return tuple(dict.fromkeys(row.metric for row in self.rows if row.metric is not None))
 
 
 @dataclass(frozen=True)
 class FigureLine:
-    """A line of a figure: its name in the legend, and the metric."""
+    """Line of a figure: name in the legend, and metric."""
 
     name: str
     model: str
@@ -160,7 +160,7 @@ class FigureLine:
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """Mean agreement over the values of a field; ``name`` stands in the file's name behind that of the page."""
+    """Figure of the mean agreement over the values of a field; ``name`` is the suffix of its file name."""
 
     title: str
     name: str
@@ -175,13 +175,13 @@ class FigureSpec:
 
     @property
     def table(self) -> TableSpec:
-        """The table of its points, a row for each."""
+        """Table with a row for each point."""
         rows = tuple(TableRow(name, name) for name in self.metrics)
         dimensions = () if self.dimension is None else (self.dimension,)
         return TableSpec(self.title, (self.set,), rows, dimensions, statistics=(self.statistic,), level=self.level)
 
     def points(self, line: FigureLine) -> dict[str, MetricSpec]:
-        """The metric behind each point of a line."""
+        """Return the metric of each point of a line."""
         return {
             f"{line.name} @ {value}": MetricSpec(line.model, {**line.fields, self.field: value})
             for value in self.values
@@ -189,7 +189,7 @@ class FigureSpec:
 
     @property
     def metrics(self) -> dict[str, MetricSpec]:
-        """The metric behind each point."""
+        """Metric of each point of all lines."""
         return {name: metric for line in self.lines for name, metric in self.points(line).items()}
 
 
@@ -200,8 +200,8 @@ class LayerSpec:
     title: str
     name: str
     file: str
-    column: str | None = None  # a file without has one text a line
+    column: str | None = None  # None: a file with one text per line
     centerings: tuple[str, ...] = ("none", "dimension", "sentence", "corpus")
-    texts: int = 1000  # random choice of the file's
+    texts: int = 1000  # number of sampled texts
     pairs: int = 1000  # of each kind
     notes: tuple[str, ...] = ()

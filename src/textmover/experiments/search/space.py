@@ -1,4 +1,4 @@
-"""Search spaces for hyper-parameters, and whether the trials of a search can be compared."""
+"""Hyper-parameter search spaces, and checks that all trials use the same validation data."""
 
 from __future__ import annotations
 
@@ -23,71 +23,71 @@ JUDGING = (
     "sources", "split", "task", "texts", "train", "types", "validation", "validation_batch_size", "validation_split",
     "validation_where", "versions", "where", "without", "words",
 )  # fmt: skip
-"""Options of the data that say what trials are judged on; with them varied, values could not be compared.
+"""Data options that select the validation data; if they varied, objective values would not be comparable.
 
-They are refused before the first trial. What else changes the judged parts, each trial finds out when it has read them.
+They are refused before the first trial. Each trial checks for other changes after it has read its data.
 """
 
 OVERRIDES = "model.init_args.overrides."
 
 OWN = ("seed_everything", "export", "ckpt_path", "trainer.default_root_dir", "trainer.logger", "trainer.callbacks")
-"""Keys that the search sets for each trial."""
+"""Recipe keys that the search sets for each trial."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``, whole where both ends are."""
+    """Numbers from ``low`` to ``high``; integers if both bounds are integers and ``step`` is not a float."""
 
     low: float
     high: float
-    log: bool = False  # whether each factor, rather than each difference, is as likely
-    step: float | None = None  # distance of the values; any (any whole) number if None
+    log: bool = False  # sample uniformly on a logarithmic scale
+    step: float | None = None  # distance between values; None allows any number (integer)
 
     def suggest(self, trial: Any, key: str) -> Any:
-        """The value that a trial of Optuna takes."""
+        """Return the value that an Optuna trial samples."""
         if isinstance(self.low, int) and isinstance(self.high, int) and not isinstance(self.step, float):
             return trial.suggest_int(key, self.low, self.high, step=self.step or 1, log=self.log)
         return trial.suggest_float(key, self.low, self.high, step=self.step, log=self.log)
 
     def value(self, stored: Any) -> Any:
-        """Value of a stored choice: itself."""
+        """Return the value of a stored choice unchanged."""
         return stored
 
     @property
     def first(self) -> Any:
-        """A value of the range."""
+        """The lowest value."""
         return self.low
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Values of any kind that YAML has, at least one."""
+    """One or more values of any YAML type."""
 
     values: tuple[Any, ...]
 
     def suggest(self, trial: Any, key: str) -> Any:
-        """The value that a trial of Optuna takes, which stores its JSON: 1, true and mappings stay apart."""
-        return self.value(trial.suggest_categorical(key, [_label(one) for one in self.values]))
+        """Return the value that an Optuna trial samples; it is stored as JSON to distinguish 1, true and mappings."""
+        return self.value(trial.suggest_categorical(key, [_json_label(one) for one in self.values]))
 
     def value(self, stored: Any) -> Any:
-        """Value of a stored choice."""
+        """Return the value of a stored choice."""
         return json.loads(stored)
 
     @property
     def first(self) -> Any:
-        """One of them."""
+        """The first value."""
         return self.values[0]
 
 
 Space = Mapping[str, Range | Choices]
-"""Range or choices of each key, which is written as on the command line of ``train.py fit``."""
+"""Range or choices by recipe key; keys are written as on the command line of ``train.py fit``."""
 
 PARTS = ("data", "model", "trainer", "optimizer", "lr_scheduler")
-"""Keys of a recipe whose value may stand in a file of its own."""
+"""Recipe keys whose value may be the path of another file."""
 
 
 def read_mapping(path: Path | str, what: str) -> dict[str, Any]:
-    """A file that holds a mapping."""
+    """Read a YAML file that contains a non-empty mapping."""
     content = read_yaml(path)
     if not isinstance(content, dict) or not content:
         kind = "text" if isinstance(content, str) else type(content).__name__
@@ -97,7 +97,7 @@ def read_mapping(path: Path | str, what: str) -> dict[str, Any]:
 
 
 def read_recipe(path: Path | str) -> dict[str, Any]:
-    """A recipe; its parts in other files are checked too, as Lightning reads both again without bounds."""
+    """Read a recipe; check the files it refers to as well, since Lightning reads both again without limits."""
     _check_no_pipe(Path(path))
     recipe = read_mapping(path, "a recipe")
     for key in PARTS:
@@ -114,36 +114,36 @@ def _check_no_pipe(path: Path) -> None:
 
 def read_space(path: Path | str) -> dict[str, Range | Choices]:
     """Read a search space."""
-    return {str(key): _entry(str(key), value) for key, value in read_mapping(path, "a search space").items()}
+    return {str(key): _parse_entry(str(key), value) for key, value in read_mapping(path, "a search space").items()}
 
 
 def check_keys(space: Space, config: Mapping[str, Any]) -> None:
-    """Refuse keys that the recipe cannot have, or that the search must not vary."""
+    """Raise an error for keys that the recipe does not have or that the search must not vary."""
     for key in space:
         if key.startswith(OWN):
             raise InputError(
                 f"Expected keys of the recipe to search over, but {key} is set by the search: leave it out."
             )
-        if _judging(key):
+        if _affects_validation(key):
             raise InputError(
                 f"Expected the parts that trials are judged on to stay the same, but {key} changes them: leave it out."
             )
         if key.startswith(OVERRIDES):
-            prefix, near = OVERRIDES, [field.name for field in fields(MetricConfig)]
-            known = key.removeprefix(OVERRIDES) in near
+            prefix, names = OVERRIDES, [field.name for field in fields(MetricConfig)]
+            known = key.removeprefix(OVERRIDES) in names
         else:
             parents = [key.rsplit(".", count)[0] for count in range(1, key.count(".") + 1)]
-            # Under a mapping, or a setting that is off, there are keys that only the run itself can judge.
+            # Only the run itself can check keys below a mapping or below a setting that is null.
             known = key in config or any(isinstance(config.get(one, ""), dict | None) for one in parents)
-            prefix, near = "", list(config)
+            prefix, names = "", list(config)
         if not known:
             otherwise = "write keys as `train.py fit --print_config` does."
-            way = did_you_mean(key.removeprefix(prefix), near, otherwise, prefix + "{}")
+            way = did_you_mean(key.removeprefix(prefix), names, otherwise, prefix + "{}")
             raise InputError(f"Expected keys of the recipe to search over, but it has no {key}: {way}")
 
 
-def _judging(key: str) -> bool:
-    """Return whether a key is an option of the data, or of one of several sources, by which the judged parts change."""
+def _affects_validation(key: str) -> bool:
+    """Return whether a key is an option of the data, or of a source, that changes the validation data."""
     first, *path = key.split(".")
     if first != "data":
         return False
@@ -152,12 +152,12 @@ def _judging(key: str) -> bool:
     return not path or path[0] in JUDGING
 
 
-def _entry(key: str, value: Any) -> Range | Choices:
+def _parse_entry(key: str, value: Any) -> Range | Choices:
     if isinstance(value, dict) and set(value) == {"choices"}:
         values = value["choices"]
         if not isinstance(values, list) or not values:
             raise InputError(f"Expected `choices` of {key} to be a list of values, but got {values!r}.")
-        if len({_label(one) for one in values}) < len(values):
+        if len({_json_label(one) for one in values}) < len(values):
             raise InputError(f"Expected `choices` of {key} to differ, but got {values!r}: name each once.")
         return Choices(tuple(values))
     if not isinstance(value, dict) or not {"low", "high"} <= set(value) <= {"low", "high", "log", "step"}:
@@ -186,19 +186,19 @@ def _number(key: str, name: str, value: Any) -> Any:
     return value
 
 
-def _label(value: Any) -> str:
+def _json_label(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
 JUDGED = "judged"
-"""Attribute of the study: the print of the judged parts by seed, and the values of the trial that it is of."""
+"""Study attribute: by seed, the digest of the validation data and the values of the trial it comes from."""
 
 
 def judged_print(data: SourcesDataModule) -> str:
-    """SHA-256 of all that trials are judged on: texts, ratings or labels, and the groups of a correlation."""
+    """Return the SHA-256 of the validation data: texts, ratings or labels, and the groups of a correlation."""
     digest = hashlib.sha256()
     for source, part in data.judged:
-        # Partners are looked for within a batch, so that the smaller it is, the more are found.
+        # Partners are searched within a batch, so the batch size affects the result.
         batch = None if isinstance(source, RatedSource) else source.validation_batch_size
         for entry in [(data.label(source, part), batch), *_items(source, part)]:
             digest.update(f"{entry!r}\n".encode("utf-8", "surrogatepass"))
@@ -208,32 +208,32 @@ def judged_print(data: SourcesDataModule) -> str:
 def _items(source: Source[Any], part: str) -> list[tuple[Any, ...]]:
     items = source.parts[part]
     groups = source.groups_of(items) if isinstance(source, RatedSource) else [None] * len(items)
-    told = ((getattr(item, "score", None), getattr(item, "label", None)) for item in items)
-    return [(source.texts(item), *one, group) for item, one, group in zip(items, told, groups, strict=True)]
+    targets = ((getattr(item, "score", None), getattr(item, "label", None)) for item in items)
+    return [(source.texts(item), *target, group) for item, target, group in zip(items, targets, groups, strict=True)]
 
 
 class JudgedParts:
-    """The parts that one trial is judged on, beside those of the first trial that ended well."""
+    """Check that a trial has the same validation data as the first successful trial."""
 
     def __init__(self, study: Any, values: Mapping[str, Any]) -> None:
         self.study, self.values = study, dict(values)
         self.found: dict[str, str] = {}
 
     def check(self, seed: int | None, found: str) -> None:
-        """Compare the parts of a fit with the known ones."""
+        """Raise an error if the digest of a fit differs from the stored one of the same seed."""
         self.found[str(seed)] = found
-        known = self.study.user_attrs.get(JUDGED, {}).get(str(seed))
-        if known is None or known["print"] == found:
+        stored = self.study.user_attrs.get(JUDGED, {}).get(str(seed))
+        if stored is None or stored["print"] == found:
             return
-        other = [key for key, value in self.values.items() if known["values"].get(key) != value]
-        likely = [key for key in other if key.startswith("data.")] or other
-        way = f"leave {' and '.join(likely)} out of the space" if likely else "the files have changed: search again"
+        different = [key for key, value in self.values.items() if stored["values"].get(key) != value]
+        likely = [key for key in different if key.startswith("data.")] or different
+        advice = f"leave {' and '.join(likely)} out of the space" if likely else "the files have changed: search again"
         raise InputError(
             "Expected the parts that trials are judged on to stay the same, but they are not those of the first trial: "
-            f"{way}."
+            f"{advice}."
         )
 
     def keep(self) -> None:
-        """Have the trials to come be compared with this one, which has ended well, unless they are with another."""
+        """Store the digests of this successful trial for seeds that have none yet."""
         new = {seed: {"print": found, "values": self.values} for seed, found in self.found.items()}
         self.study.set_user_attr(JUDGED, {**new, **self.study.user_attrs.get(JUDGED, {})})

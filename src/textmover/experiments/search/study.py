@@ -1,4 +1,4 @@
-"""A search for hyper-parameters: trials of Optuna in a database, a table of them, and the best recipe."""
+"""Hyper-parameter search: Optuna trials in a database, a table of trials and the best recipe."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from textmover.types import InputError, plural
 logger = logging.getLogger(__name__)
 
 DATABASE, TABLE, BEST = "search.db", "trials.csv", "best.yaml"  # files of the output folder
-ASKED = "asked"  # attribute of the study that says what was asked for, so that --resume does not mix searches
-HOPELESS = 3  # a search whose first trials fail, as many as this, ends: the next ones would too
-STARTUP = 10  # trials that are drawn at random before the sampler learns from those that there are
+ASKED = "asked"  # study attribute with the search settings, compared by --resume
+HOPELESS = 3  # a search ends if its first trials, this many, all fail
+STARTUP = 10  # random trials before the sampler uses earlier results
 OPTIMISTIC = (
     "The best of {n} was chosen on the part that it is judged on here, so its value is optimistic: judge it once on "
     "ratings that had no part in the choice."
 )
 
 RunTrial = Callable[..., "tuple[float, int]"]
-"""Fits a recipe in a folder; gives the value of its objective and the number of validations."""
+"""Fits a recipe in a folder; returns the objective value and the number of validations."""
 
 
 class ObjectiveError(InputError):
-    """The objective is not among the logged validation values, so that no trial can have one."""
+    """The objective is not among the logged validation values, so every trial would fail."""
 
 
 class Search:
-    """A search as the options of ``textmover search`` describe it; ``optuna`` is the package."""
+    """Search configured by the options of ``textmover search``; ``optuna`` is the imported package."""
 
     def __init__(self, options: argparse.Namespace, optuna: Any) -> None:
         self.options, self.optuna = options, optuna
@@ -59,7 +59,7 @@ class Search:
         self.study: Any = None
 
     def open(self) -> None:
-        """Open the study in the folder, new or as it was left."""
+        """Create the study in the output folder, or load it to resume."""
         optuna, file = self.optuna, self.folder / DATABASE
         if file.exists() and not self.options.resume:
             raise InputError(
@@ -75,44 +75,44 @@ class Search:
             pruner=pruners.NopPruner() if self.options.no_pruning else pruners.MedianPruner(n_startup_trials=4),
         )
         digest = hashlib.sha256(json.dumps(self.recipe, sort_keys=True, default=str).encode()).hexdigest()
-        asked = {
+        settings = {
             "--config": digest[:16],
-            "--space": {key: repr(one) for key, one in self.space.items()},
+            "--space": {key: repr(entry) for key, entry in self.space.items()},
             "--objective": self.objective,
             "--minimise": not self.maximise,
             "--seeds": list(self.seeds),
         }
-        before = self.study.user_attrs.get(ASKED, asked)
-        different = [name for name in asked if asked[name] != before.get(name)]
+        earlier = self.study.user_attrs.get(ASKED, settings)
+        different = [name for name in settings if settings[name] != earlier.get(name)]
         if different:
             raise InputError(
                 f"Expected --resume to go on with the same search, but {different[0]} is another one than in "
                 f"{self.folder}: give another --output."
             )
-        self.study.set_user_attr(ASKED, asked)
+        self.study.set_user_attr(ASKED, settings)
 
     def run(self, run_trial: RunTrial) -> None:
-        """Run trials one after another; table and best recipe are up to date after each."""
+        """Run trials one after another; write the table and the best recipe after each."""
         states, trials = self.optuna.trial.TrialState, self.options.trials
         try:
             self._write()
-            while len(self._ended()) < trials:
-                stopped = self.study.get_trials(states=[states.RUNNING])  # when an earlier run ended
-                trial = self.optuna.trial.Trial(self.study, stopped[0]._trial_id) if stopped else self.study.ask()
+            while len(self._finished()) < trials:
+                running = self.study.get_trials(states=[states.RUNNING])  # left by an interrupted run
+                trial = self.optuna.trial.Trial(self.study, running[0]._trial_id) if running else self.study.ask()
                 values: dict[str, Any] = {}
-                for key, one in self.space.items():
-                    # Seeds of their own let a resumed search draw what an unbroken one draws.
+                for key, entry in self.space.items():
+                    # With a seed for each value, a resumed search samples the same values as an uninterrupted one.
                     self.study.sampler = self._sampler(trial.number * len(self.space) + len(values))
-                    values[key] = one.suggest(trial, key)
+                    values[key] = entry.suggest(trial, key)
                 reason = self._one_trial(trial, values, run_trial)
                 self._write()
                 last = self.study.trials[trial.number]
                 shown = "" if last.value is None else f" {self.objective} {last.value:.4f}"
-                told = ", ".join(f"{name}={_written(values[key])}" for key, name in _short(self.space).items())
+                chosen = ", ".join(f"{name}={_as_text(values[key])}" for key, name in _short_names(self.space).items())
                 why = f": {reason}" if reason else ""
-                line = f"Trial {trial.number + 1} of {trials}: {_state(last)}{shown} ({told}){why}"
+                line = f"Trial {trial.number + 1} of {trials}: {_state(last)}{shown} ({chosen}){why}"
                 console(stderr=True).print(line, soft_wrap=True)
-                ended = self._ended()
+                ended = self._finished()
                 if len(ended) == HOPELESS and all(one.state == states.FAIL for one in ended):
                     raise InputError(
                         f"Expected trials that can be run, but the first {HOPELESS} failed, the last one so: {reason}"
@@ -121,7 +121,7 @@ class Search:
             self._write()
             if isinstance(error, KeyboardInterrupt):
                 table = self.folder / TABLE
-                logger.warning("%s: %s so far; go on with --resume.", table, plural(len(self._ended()), "trial"))
+                logger.warning("%s: %s so far; go on with --resume.", table, plural(len(self._finished()), "trial"))
             raise
 
     def _sampler(self, number: int) -> Any:
@@ -131,18 +131,18 @@ class Search:
         return self.optuna.samplers.TPESampler(n_startup_trials=STARTUP, seed=seed)
 
     def _one_trial(self, trial: Any, values: Mapping[str, Any], run_trial: RunTrial) -> str:
-        """Run a trial with each seed and tell the study; returns why it failed, if it did."""
+        """Run a trial with each seed and report it to the study; return the reason of a failure, else ``""``."""
         states, study = self.optuna.trial.TrialState, self.study
         start, validations = time.monotonic(), 0
-        found: list[float] = []
-        reported = set(study.trials[trial.number].intermediate_values)  # of a trial that was stopped
+        results: list[float] = []
+        reported = set(study.trials[trial.number].intermediate_values)  # by a run that was interrupted
         place = self.folder / f"trial-{trial.number + 1:03}"
         shutil.rmtree(place, ignore_errors=True)
         recipe, judged = with_values(self.recipe, values), JudgedParts(study, values)
 
         def report(number: int, value: float) -> None:
-            if found or not math.isfinite(value):
-                return  # a trial is compared with others by its first seed
+            if results or not math.isfinite(value):
+                return  # pruning compares trials by their first seed
             if number not in reported:
                 trial.report(value, number)
             if trial.should_prune():
@@ -152,10 +152,10 @@ class Search:
         try:
             for seed in self.seeds:
                 folder = place / ("" if seed is None else f"seed-{seed}")
-                own = placed(recipe, folder, seed, checkpoints=True)
-                told: dict[str, Any] = {"report": report, "judged": partial(judged.check, seed)}
-                value, count = run_trial(own, folder, self.objective, maximise=self.maximise, **told)
-                found.append(value)
+                seed_recipe = placed(recipe, folder, seed, checkpoints=True)
+                callbacks: dict[str, Any] = {"report": report, "judged": partial(judged.check, seed)}
+                value, count = run_trial(seed_recipe, folder, self.objective, maximise=self.maximise, **callbacks)
+                results.append(value)
                 validations += count
             judged.keep()
         except self.optuna.TrialPruned:
@@ -165,13 +165,13 @@ class Search:
             study.tell(trial, state=states.FAIL)
             raise
         except (ValueError, RuntimeError, ArithmeticError, OSError, MemoryError) as error:
-            # One setting that cannot be run, such as a batch that exceeds the device's memory, must not end the others.
+            # A setting that fails, for example out of memory, must not end the search.
             reason, state = " ".join(f"{error}".split()) or type(error).__name__, states.FAIL
             trial.set_user_attr("reason", reason)
         trial.set_user_attr("seconds", round(time.monotonic() - start, 1))
         trial.set_user_attr("validations", validations or len(study.trials[trial.number].intermediate_values))
-        trial.set_user_attr("values", found)
-        study.tell(trial, math.fsum(found) / len(found) if state == states.COMPLETE else None, state=state)
+        trial.set_user_attr("values", results)
+        study.tell(trial, math.fsum(results) / len(results) if state == states.COMPLETE else None, state=state)
         return reason
 
     def _write(self) -> None:
@@ -188,27 +188,27 @@ class Search:
         if best is not None:
             recipe = with_values(self.recipe, self._values(best))
             recipe = placed(recipe, self.folder / "best", self.seeds[0], checkpoints=True)
-            trial = f"trial {best.number + 1} of {len(self._ended())} by textmover search"
+            trial = f"trial {best.number + 1} of {len(self._finished())} by textmover search"
             command = f"python train.py fit --config {shlex.quote(str(self.folder / BEST))}"
             write_recipe(recipe, self.folder / BEST, [f"{self.objective} {best.value:.4f}, {trial}", command])
 
     def print(self) -> None:
-        """Print the trials, the best first, and what to do with it."""
-        best, ended = self._best(), self._ended()
+        """Print the trials, best first, and the command that trains with the best recipe."""
+        best, ended = self._best(), self._finished()
         if best is None:
             table = self.folder / TABLE
             raise InputError(
                 f"Expected at least one trial to end well, but none of {len(ended)} did: {table} says why."
             )
         sign = -1 if self.maximise else 1
-        headers = ["trial", self.objective, *_short(self.space).values(), "state"]
+        headers = ["trial", self.objective, *_short_names(self.space).values(), "state"]
         rows = []
-        for one in sorted(ended, key=lambda one: (one.value is None, sign * (one.value or 0.0), one.number)):
-            value = "-" if one.value is None else f"{one.value:.4f}"
-            state = "best" if one.number == best.number else _state(one)
-            rows.append([str(one.number + 1), value, *self._cells(one), state])
+        for trial in sorted(ended, key=lambda trial: (trial.value is None, sign * (trial.value or 0.0), trial.number)):
+            value = "-" if trial.value is None else f"{trial.value:.4f}"
+            state = "best" if trial.number == best.number else _state(trial)
+            rows.append([str(trial.number + 1), value, *self._cells(trial), state])
         print_table(headers, rows, numbers=headers[:-1], narrow=headers[:2])
-        complete = sum(one.value is not None for one in ended)
+        complete = sum(trial.value is not None for trial in ended)
         sys.stdout.write(f"\n{OPTIMISTIC.format(n=complete)}\n" if complete > 1 else "\n")
         sys.stdout.write(f"Files: {self.folder / TABLE}, {self.folder / BEST}. Train with the best:\n")
         sys.stdout.write(f"  python train.py fit --config {shlex.quote(str(self.folder / BEST))}\n")
@@ -218,14 +218,14 @@ class Search:
 
     def _cells(self, trial: Any) -> list[str]:
         values = self._values(trial)
-        return [_written(values[key]) if key in values else "" for key in self.space]
+        return [_as_text(values[key]) if key in values else "" for key in self.space]
 
     def _best(self) -> Any:
-        complete = [one for one in self._ended() if one.value is not None and _state(one) == "complete"]
+        complete = [one for one in self._finished() if one.value is not None and _state(one) == "complete"]
         return (max if self.maximise else min)(complete, key=lambda one: one.value, default=None)
 
-    def _ended(self) -> list[Any]:
-        """Trials that count; earlier versions kept stopped trials, whose reason they stored as below."""
+    def _finished(self) -> list[Any]:
+        """Return the finished trials, except interrupted ones that earlier versions stored with the reason below."""
         finished = [one for one in self.study.trials if one.state.is_finished()]
         return [one for one in finished if "run anew" not in one.user_attrs.get("reason", "")]
 
@@ -234,36 +234,36 @@ def _state(trial: Any) -> str:
     return {"FAIL": "failed"}.get(trial.state.name, trial.state.name.lower())
 
 
-def _short(space: Space) -> dict[str, str]:
-    found = {}
+def _short_names(space: Space) -> dict[str, str]:
+    names = {}
     for key in space:
         parts = key.split(".")
         ends = (".".join(parts[-count:]) for count in range(1, len(parts) + 1))
-        found[key] = next(end for end in ends if sum(f".{other}".endswith(f".{end}") for other in space) == 1)
-    return found
+        names[key] = next(end for end in ends if sum(f".{other}".endswith(f".{end}") for other in space) == 1)
+    return names
 
 
-def _written(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return value if isinstance(value, str) else json.dumps(value)
 
 
-PLACES = ("dirpath", "folder", "root_dir", "save_dir")  # options of loggers and callbacks that say where they write
+PLACES = ("dirpath", "folder", "root_dir", "save_dir")  # output folder options of loggers and callbacks
 CHECKPOINT = "ModelCheckpoint"
 
 
 def with_values(recipe: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a recipe with values set by dotted keys.
+    """Return a copy of a recipe with values set by dotted keys.
 
     Example:
         >>> with_values({"model": {"rate": 1, "kind": "a"}}, {"model.rate": 2, "data.seed": 0})
         {'model': {'rate': 2, 'kind': 'a'}, 'data': {'seed': 0}}
     """
-    found: dict[str, Any] = copy.deepcopy(dict(recipe))
+    result: dict[str, Any] = copy.deepcopy(dict(recipe))
     for key, value in values.items():
         *path, last = key.split(".")
-        target = found
+        target = result
         for name in path:
             if target.get(name) is None:
                 target[name] = {}
@@ -271,42 +271,42 @@ def with_values(recipe: Mapping[str, Any], values: Mapping[str, Any]) -> dict[st
             if not isinstance(target, dict):
                 raise InputError(f"Expected {key} to be a key of the recipe, but {name} has no keys there.")
         target[last] = value
-    return found
+    return result
 
 
 def placed(recipe: Mapping[str, Any], folder: Path, seed: int | None, *, checkpoints: bool) -> dict[str, Any]:
-    """A copy of a recipe that writes nowhere but into a folder.
+    """Return a copy of a recipe that writes all its output to a folder.
 
-    With checkpoints, the exported metric goes there too. The seed sets weights, dropout and the order of the data.
+    With ``checkpoints``, it exports the metric there too. The seed sets weights, dropout and the order of the data.
     """
-    found: dict[str, Any] = copy.deepcopy(dict(recipe))
-    trainer = found["trainer"] = dict(found.get("trainer") or {})
+    result: dict[str, Any] = copy.deepcopy(dict(recipe))
+    trainer = result["trainer"] = dict(result.get("trainer") or {})
     trainer["default_root_dir"] = str(folder)
     for entry in (*_entries(trainer.get("logger")), *_entries(trainer.get("callbacks"))):
         options = entry.get("init_args") or {}
         for name in PLACES:
             if isinstance(options.get(name), str):
                 options[name] = str(folder / "checkpoints" if name == "dirpath" else folder)
-    found["export"] = str(folder / "metric") if checkpoints else None
+    result["export"] = str(folder / "metric") if checkpoints else None
     if not checkpoints:
         trainer["enable_checkpointing"] = False
         trainer["callbacks"] = [one for one in _entries(trainer.get("callbacks")) if not _is_checkpoint(one)]
     if seed is not None:
-        found["seed_everything"] = seed
-        options = (found.get("data") or {}).get("init_args") or {}
+        result["seed_everything"] = seed
+        options = (result.get("data") or {}).get("init_args") or {}
         if "seed" in options:
             options["seed"] = seed
-    return found
+    return result
 
 
 def watched(recipe: Mapping[str, Any], objective: str) -> bool:
-    """Return whether the recipe keeps the best weights by the objective, rather than the last ones."""
+    """Return whether the recipe has a checkpoint callback that monitors the objective."""
     callbacks = _entries((recipe.get("trainer") or {}).get("callbacks"))
     return any(_is_checkpoint(one) and (one.get("init_args") or {}).get("monitor") == objective for one in callbacks)
 
 
 def write_recipe(recipe: Mapping[str, Any], file: Path, comment: Sequence[str] = ()) -> Path:
-    """Write a recipe as YAML, in the order that it has, below lines of comment."""
+    """Write a recipe as YAML in its key order, below comment lines."""
     with atomic_file(file) as stream:
         stream.writelines(f"# {one_line(line)}\n" for line in comment)
         yaml.safe_dump(dict(recipe), stream, sort_keys=False, allow_unicode=True, width=120)
@@ -314,7 +314,7 @@ def write_recipe(recipe: Mapping[str, Any], file: Path, comment: Sequence[str] =
 
 
 def _entries(value: Any) -> list[dict[str, Any]]:
-    """Class paths with their options, of one or several."""
+    """Return the entries (class path and options) of a single entry or a list."""
     several = value if isinstance(value, list) else [value]
     return [one for one in several if isinstance(one, dict)]
 
