@@ -307,17 +307,17 @@ class RatingsDataModule(SourcesDataModule):
         about = {"training files": ", ".join(self.files)}
         rated = {name: self._read(name, self.where, self.splits[0]) for name in self.files}
         validation = {name: self._read(name, self.validation_where, self.splits[1]) for name in self.validation_files}
-        pooled = [one for part in rated.values() for one in part]  # files may share references
+        pooled = [item for part in rated.values() for item in part]  # files may share references
         held_back_segments = [] if validation else split_held_back(pooled, self.held_back, self.held_back_by)[1]
-        held_ids = {id(one) for one in held_back_segments}
+        held_ids = {id(item) for item in held_back_segments}
         training = {name: [item for item in part if id(item) not in held_ids] for name, part in rated.items()}
         scaled = on_one_scale(rated, self.scales, training)
-        parts = parted((one for name in rated for one in scaled[name]), (id(one) in held_ids for one in pooled))
+        parts = parted((item for name in rated for item in scaled[name]), (id(item) in held_ids for item in pooled))
         # The held-back part selects the best epoch, so exclude the pairs there too.
         (segments, held_back), left_out = without_files(parts, self.without, segment_pairs)
         if validation:
             about["validation files"] = ", ".join(self.validation_files)
-            held_back = [one for part in on_one_scale(validation, self.scales).values() for one in part]
+            held_back = [item for part in on_one_scale(validation, self.scales).values() for item in part]
         else:
             about["held back"] = share_note(self.held_back, self.held_back_by, segments, held_back)
         if self.without:

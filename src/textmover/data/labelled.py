@@ -196,8 +196,8 @@ class LabelledSource(Source[LabelledText]):
 class LabelsDataModule(SourcesDataModule):
     """Labelled texts or text pairs from files or the hub, split for training and validation.
 
-    Without validation files, a share is held back by a hash of the first text. Unlabelled items, and training items
-    that share a text with the held-back part, are excluded and counted on the model card.
+    Without validation files, a share is held back by a hash of the first text, so that the split is reproducible.
+    Training items that share a text with it and unlabelled items are excluded and counted on the model card.
 
     Args:
         train: Training files, or ``hub:owner/name/configuration``.

@@ -115,7 +115,8 @@ def shared_with_training(
 ) -> dict[str, tuple[int, int]]:
     """Return counts of held-out segments that share something with training segments, if worth a warning.
 
-    Values are affected and checked segments. Groups count if they identify prompts or documents, unlike systems.
+    Keys name what is shared, values are counts of affected and checked segments. Groups count if they identify a prompt
+    or a document; systems and language pairs do not.
     """
     groups = _nesting_groups([*training, *kept])
 
@@ -133,7 +134,7 @@ def shared_with_training(
         counts[name] = (sum(value in training_set for value in part_values), len(part_values))
     duplicates = near_duplicates([one.compared.texts[0] for one in training], [one.compared.texts[0] for one in kept])
     counts["nearly the same reference"] = (sum(duplicates), len(duplicates))
-    return {name: one for name, one in counts.items() if one[0] > 0 and one[0] >= WORTH_A_WARNING * one[1]}
+    return {name: pair for name, pair in counts.items() if pair[0] > 0 and pair[0] >= WORTH_A_WARNING * pair[1]}
 
 
 def warn_of_shared(
@@ -165,17 +166,17 @@ def near_duplicates(known: Sequence[str], texts: Sequence[str]) -> list[bool]:
     distinct = list(dict.fromkeys(texts))
     words_of_texts = [_words(text) for text in distinct[:: max(1, -(-len(distinct) // LOOKED_AT))]]
     words_of_known = [_words(text) for text in dict.fromkeys(known)]
-    counts = Counter(word for one in words_of_known for word in one)
+    counts = Counter(word for words in words_of_known for word in words)
     texts_by_word: dict[str, set[int]] = {}
-    rarest_words = [_rarest(one, counts) for one in words_of_texts]
+    rarest_words = [_rarest(words, counts) for words in words_of_texts]
     for place, some in enumerate(rarest_words):
         for word in some:
             texts_by_word.setdefault(word, set()).add(place)
     flags, comparisons_left = [False] * len(words_of_texts), [COMPARED] * len(words_of_texts)
-    for one in words_of_known:
-        for place in {place for word in one & texts_by_word.keys() for place in texts_by_word[word]}:
-            common = len(one & words_of_texts[place])
-            flags[place] = common >= LIKE * (len(one) + len(words_of_texts[place]) - common)
+    for words in words_of_known:
+        for place in {place for word in words & texts_by_word.keys() for place in texts_by_word[word]}:
+            common = len(words & words_of_texts[place])
+            flags[place] = common >= LIKE * (len(words) + len(words_of_texts[place]) - common)
             comparisons_left[place] -= 1
             for word in rarest_words[place] if flags[place] or not comparisons_left[place] else ():
                 texts_by_word[word].discard(place)

@@ -23,7 +23,7 @@ deviations. Scales 0-1 and 0-4 overlap by a quarter, standardised ratings and 1-
 
 # Common rating scales, narrowest first.
 SCALES = ((0, 1), (-1, 1), (1, 3), (0, 3), (1, 4), (0, 4), (1, 5), (0, 5), (1, 6), (1, 7), (1, 10), (0, 10), (0, 100))
-# Maximum shares of ratings outside the scale of the others; the second if all ratings span far more than any scale.
+# Maximum shares of ratings outside the scale of the others; the second if no scale holds all, by far.
 MOST_BEYOND, MOST_FAR = 0.02, 0.05
 # Minimum ratings for a single outlier regardless of its share, and for the strictness of large samples.
 FEW, ENOUGH = 6, 20
@@ -49,7 +49,7 @@ def on_one_scale(
 def over_annotators(segments: Sequence[Segment], column: str, how: Annotators) -> list[Segment]:
     """Return one segment for each text, with the mean rating of its annotators, who are named by a group column.
 
-    ``standardised`` first maps each annotator's ratings to the mean and deviation of all; equal ones become the mean.
+    ``standardised`` first maps each annotator's ratings to the overall mean and deviation, constant ones to the mean.
 
     Example:
         >>> rows = [Segment("h", ("r",), score, groups={"by": name}) for name, score in (("a", 1.0), ("b", 4.0))]

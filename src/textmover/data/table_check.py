@@ -112,24 +112,24 @@ def check_table(
         runs: Output folder for runs of the recipe.
     """
     if scale and (len(scale) != 2 or not scale[0] < scale[1]):
-        got = " ".join(f"{one:g}" for one in scale)
+        got = " ".join(f"{value:g}" for value in scale)
         raise InputError(f"Expected `scale` to be the lowest and the highest rating, as in 1 5, but got {got}.")
-    columns, annotator, unit = _columns(path, {name: one for name, one in (given or {}).items() if one})
+    columns, annotator, unit = _columns(path, {name: column for name, column in (given or {}).items() if column})
     rows = numbered_segments(path, columns)
 
-    def done(kept: list[Segment], told: str, recipe: str | None, refusal: str = "") -> CheckedTable:
-        placed = [one._replace(first=one.first.replace(PLACE, unit)) for one in findings]
-        return CheckedTable(str(path), len(rows), kept, told, placed, recipe, refusal, _told_columns(columns))
+    def done(usable: list[Segment], summary: str, recipe: str | None, refusal: str = "") -> CheckedTable:
+        placed = [item._replace(first=item.first.replace(PLACE, unit)) for item in findings]
+        return CheckedTable(str(path), len(rows), usable, summary, placed, recipe, refusal, _column_summary(columns))
 
-    read = [(number, one) for number, one in rows if isinstance(one, Segment)]
+    read = [(number, row) for number, row in rows if isinstance(row, Segment)]
     findings = list(_unusable(rows))
     data: dict[str, Any] = {"train": [str(path)], "columns": _plain(columns)}
-    segments = [one for _, one in read]
-    bounds = tuple(scale) if scale else scale_of(np.array([one.score for one in segments], dtype=np.float64))
+    segments = [row for _, row in read]
+    bounds = tuple(scale) if scale else scale_of(np.array([row.score for row in segments], dtype=np.float64))
     if bounds is not None:
         segments, beyond = split_by_range(segments, bounds)
         if beyond:
-            places = [number for number, one in read if not bounds[0] <= (one.score or 0) <= bounds[1]]
+            places = [number for number, row in read if not bounds[0] <= (row.score or 0) <= bounds[1]]
             way_out = "the row is left out" + ("" if scale else ", unless the scale is given")
             findings += _found(f"{BEYOND} {bounds[0]:g} to {bounds[1]:g}", places, way_out, f"{beyond[0].score:g}")
             data["rating_range"] = list(bounds)
@@ -149,19 +149,19 @@ def check_table(
     found, share = _held_back(segments, by)
     findings += found
     data |= {"held_back_by": by} if by != [*BY_REFERENCE] else {}
-    reached = np.array([one.score for one in segments])
-    told = f"ratings from {round(reached.min(), 2):g} to {round(reached.max(), 2):g}, mean {reached.mean():.3g}"
-    told += JOINED.get(data.get("annotators", ""), "")
+    reached = np.array([row.score for row in segments])
+    summary = f"ratings from {round(reached.min(), 2):g} to {round(reached.max(), 2):g}, mean {reached.mean():.3g}"
+    summary += JOINED.get(data.get("annotators", ""), "")
     if (count := len(segments)) < FEW_RATINGS:
         way_out = f"fewer than {FEW_RATINGS} ratings gain little: use a released metric"
         findings.append(Finding("few ratings", count, "", way_out))
     if share is None:
         finding, refusal = _no_split(segments, by, path, "unusable" in data)
         findings.append(finding)
-        return done(segments, told, None, refusal)
+        return done(segments, summary, None, refusal)
     recipe = filled_recipe({**data, "held_back": share}, runs, f"{runs}/metric", template_for(count), overrides)
-    trained, kept = map(len, split_held_back(segments, share, by))
-    return done(segments, f"{trained:,} to train on, {kept:,} held back; {told}", recipe)
+    trained, held = map(len, split_held_back(segments, share, by))
+    return done(segments, f"{trained:,} to train on, {held:,} held back; {summary}", recipe)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -178,21 +178,21 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
             raise unreadable[0]
     if len(names) == 1:  # perhaps a header with other separators
         check_columns(table.name, names, (("hypothesis", given.get("hypothesis", "hypothesis")),))
-    taken = {name: role for role, one in given.items() for name in ([one] if isinstance(one, str) else one)}
-    used, found = set(taken), dict(given)
+    assigned = {name: role for role, value in given.items() for name in ([value] if isinstance(value, str) else value)}
+    used, roles = set(assigned), dict(given)
     for role in ("references", "hypothesis", "annotator", "source", "score"):
-        free = [one for one in names if one not in used and re.fullmatch(ROLES[role], one, re.IGNORECASE)]
-        if role not in found and free:
-            found[role] = tuple(free) if role == "references" else free[0]
+        free = [name for name in names if name not in used and re.fullmatch(ROLES[role], name, re.IGNORECASE)]
+        if role not in roles and free:
+            roles[role] = tuple(free) if role == "references" else free[0]
             used |= set(free) if role == "references" else {free[0]}
     for role, flag in (("hypothesis", "texts"), ("references", "references"), ("score", "ratings")):
-        if role not in found and (role != "references" or "source" not in found):
-            close = difflib.get_close_matches(role, [one for one in names if one not in used], n=1)
-            taking = {name: f"`{one}`" for name, one in taken.items() if name in names}
-            left = ", ".join(repr(one) for one in names if one not in taking)
+        if role not in roles and (role != "references" or "source" not in roles):
+            close = difflib.get_close_matches(role, [name for name in names if name not in used], n=1)
+            taking = {name: f"`{taker}`" for name, taker in assigned.items() if name in names}
+            left = ", ".join(repr(name) for name in names if name not in taking)
             got, way_out = "got", "name it"
             if taking:
-                got = f"{' and '.join(f'{one} takes {name!r}' for name, one in taking.items())}, which leaves"
+                got = f"{' and '.join(f'{taker} takes {name!r}' for name, taker in taking.items())}, which leaves"
                 out = " and ".join(dict.fromkeys(taking.values()))
                 way_out = f"leave {out} out, or, if another column holds the {flag}, name it"
             raise InputError(
@@ -200,17 +200,17 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
                 f"{', or that of the sources with `source`' if role == 'references' else ''}"
                 f"{f', such as {close[0]!r}' if close else ''}."
             )
-    holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]
-    annotator = found.get("annotator")
+    holding = roles.get("groups") or [name for name in names if name not in used and HOLDS_TOGETHER.fullmatch(name)]
+    annotator = roles.get("annotator")
     if annotator:  # the annotator column is also one of the groups
         check_columns(table.name, names, (("annotator", annotator),))
     groups = (*holding, *([annotator] if annotator else ()))
-    learned = found if "references" not in found else given  # with references, use a source only on request
-    columns = Columns(found["hypothesis"], found.get("references", ()), found["score"], learned.get("source"), groups)
+    learned = roles if "references" not in roles else given  # with references, use a source only on request
+    columns = Columns(roles["hypothesis"], roles.get("references", ()), roles["score"], learned.get("source"), groups)
     return columns, annotator, table.unit
 
 
-def _told_columns(columns: Columns) -> str:
+def _column_summary(columns: Columns) -> str:
     roles = {
         "hypothesis": columns.hypothesis,
         "reference": ", ".join(columns.reference_columns),
@@ -222,9 +222,9 @@ def _told_columns(columns: Columns) -> str:
 
 
 def _plain(columns: Columns) -> dict[str, Any]:
-    found: dict[str, Any] = {"hypothesis": columns.hypothesis, "references": list(columns.reference_columns)}
-    found |= {"score": columns.score, "groups": list(columns.groups)}
-    return found if columns.source is None else {**found, "source": columns.source}
+    options: dict[str, Any] = {"hypothesis": columns.hypothesis, "references": list(columns.reference_columns)}
+    options |= {"score": columns.score, "groups": list(columns.groups)}
+    return options if columns.source is None else {**options, "source": columns.source}
 
 
 # --- problems ---------------------------------------------------------------------------------------------------------
@@ -240,10 +240,10 @@ def _found(problem: str, places: Sequence[int], training: str, value: str = "") 
 
 def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Finding]:
     errors: dict[str, list[tuple[int, str]]] = {problem: [] for problem, _ in UNUSABLE}
-    for number, one in rows:
-        if isinstance(one, InputError):
-            problem = next(name for name, pattern in UNUSABLE if re.match(pattern, str(one), re.DOTALL))
-            errors[problem].append((number, str(one)))
+    for number, row in rows:
+        if isinstance(row, InputError):
+            problem = next(name for name, pattern in UNUSABLE if re.match(pattern, str(row), re.DOTALL))
+            errors[problem].append((number, str(row)))
     for problem, several in errors.items():
         got = re.search(r"got '([^']*\S[^']*)'", several[0][1]) if several else None
         yield from _found(problem, [number for number, _ in several], "the row is left out", got[1] if got else "")
@@ -254,22 +254,22 @@ def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Ite
     again: list[int] = []
     rated: dict[tuple[str, tuple[str, ...]], set[float | None]] = {}
     seen = set()
-    for number, one in read:
-        key = (one.hypothesis, one.compared.texts, one.score, *one.groups.items())
+    for number, row in read:
+        key = (row.hypothesis, row.compared.texts, row.score, *row.groups.items())
         if key in seen:
             again.append(number)
         seen.add(key)
-        rated.setdefault((one.hypothesis, one.compared.texts), set()).add(one.score)
+        rated.setdefault((row.hypothesis, row.compared.texts), set()).add(row.score)
     way_out = "the row counts twice" if annotator is None else "the rating counts twice in the mean of its text"
     yield from _found("the same row again", again, f"{way_out}: remove one")
     if annotator is None:
-        several = [number for number, one in read if len(rated[one.hypothesis, one.compared.texts]) > 1]
+        several = [number for number, row in read if len(rated[row.hypothesis, row.compared.texts]) > 1]
         way_out = "each rating counts: name the annotator's column to average them"
         yield from _found("the same text with several ratings", several, way_out)
     for problem, places, training in (
-        ("empty text", [number for number, one in read if not one.hypothesis.strip()], EMPTY),
-        ("text is its reference", [number for number, one in read if one.hypothesis in one.references], "kept"),
-        ("text is its source", [number for number, one in read if one.source and one.hypothesis == one.source], "kept"),
+        ("empty text", [number for number, row in read if not row.hypothesis.strip()], EMPTY),
+        ("text is its reference", [number for number, row in read if row.hypothesis in row.references], "kept"),
+        ("text is its source", [number for number, row in read if row.source and row.hypothesis == row.source], "kept"),
     ):
         yield from _found(problem, places, "nothing to learn" if len(places) == len(read) else training)
 
@@ -279,17 +279,17 @@ def _annotators(
 ) -> tuple[list[Finding], Any]:
     """Return findings on missing annotators and their differences, and how to join their ratings."""
     by: dict[str, list[float]] = {}
-    for one in segments:
-        by.setdefault(one.groups[column], []).append(one.score or 0.0)
+    for row in segments:
+        by.setdefault(row.groups[column], []).append(row.score or 0.0)
     constant = [name for name, values in by.items() if len(values) >= 3 and len(set(values)) == 1]
     means = [float(np.mean(values)) for values in by.values() if len(values) >= 10]
-    spread = float(np.std([one.score or 0.0 for one in segments]))
+    spread = float(np.std([row.score or 0.0 for row in segments]))
     strict = len(means) > 1 and spread > 0 and max(means) - min(means) > spread / 2
     how = "standardised" if constant or strict else "mean"
-    texts = len({(one.hypothesis, one.compared.texts) for one in segments})
+    texts = len({(row.hypothesis, row.compared.texts) for row in segments})
     first = f"{plural(sum(bool(name.strip()) for name in by), 'annotator')}, {plural(texts, 'text')}"
     found = [Finding("several annotators", len(segments), first, f"ratings are averaged ({how})")]
-    unnamed = [number for number, one in read if not one.groups[column].strip()]
+    unnamed = [number for number, row in read if not row.groups[column].strip()]
     found += _found("no annotator", unnamed, "kept, as of one more annotator")
     if constant:
         rows, training = sum(len(by[name]) for name in constant), "their ratings count as the mean"
@@ -298,11 +298,11 @@ def _annotators(
 
 
 def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None, *, chosen: bool) -> Iterator[Finding]:
-    texts = list(dict.fromkeys(text for _, one in read for text in (one.hypothesis, *one.references)))
+    texts = list(dict.fromkeys(text for _, row in read for text in (row.hypothesis, *row.references)))
     found = {} if flags is None else flags(texts)
     for name, (problem, training) in FLAGGED.items():
         bad = {text for text, flag in zip(texts, found.get(name, ()), strict=False) if flag}
-        places = [number for number, one in read if bad & {one.hypothesis, *one.references}]
+        places = [number for number, row in read if bad & {row.hypothesis, *row.references}]
         if not (chosen and "`encoder`" in training):
             yield from _found(problem, places, training)
 
@@ -311,12 +311,12 @@ def _nothing_to_learn(path: object, segments: Sequence[Segment], findings: Seque
     """Return a headline and an error if no row is left or each text equals its reference."""
     if not segments:
         way_out = "correct what is listed"
-        if any(one.problem == NO_NUMBER for one in findings):
+        if any(item.problem == NO_NUMBER for item in findings):
             way_out += ", name the column of the ratings with `score`, or write words as numbers (bad = 1, good = 2)"
-        elif any(one.problem.startswith(BEYOND) for one in findings):
+        elif any(item.problem.startswith(BEYOND) for item in findings):
             way_out += ", or set `scale` to another"
         return "no row can be used", f"Expected a row to train on in {path}, but got none: {way_out}."
-    if all(one.hypothesis in one.references for one in segments):
+    if all(row.hypothesis in row.references for row in segments):
         return "each text is its reference", (
             f"Expected texts in {path} that differ from their references, but all {len(segments)} equal them: set "
             "`hypothesis` or `references` to another column, or add rows that differ."
@@ -345,7 +345,7 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
 
 def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out: bool) -> tuple[Finding, str]:
     """Return a finding and an error for ratings that cannot be split into training and held-back parts."""
-    size, ratings = len(segments), {one.score for one in segments}
+    size, ratings = len(segments), {row.score for row in segments}
     if len(ratings) == 1:
         problem, got = "all ratings are equal", f"all are {ratings.pop():g}"
         way_out = "set `score` to the ratings' column"
@@ -355,8 +355,8 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
         refusal = f"Expected ratings that differ in {path}, but {got}: {way_out}."
         return Finding(problem, size, "", "not possible"), refusal
     few = by[1:] if share_to_hold_back(segments) else by[:1]
-    values = [[one.groups.get(name) or one.references or one.source for one in segments] for name in few]
-    counts = " and ".join(plural(len({*map(str, one)}), name) for one, name in zip(values, few, strict=True))
+    values = [[row.groups.get(name) or row.references or row.source for row in segments] for name in few]
+    counts = " and ".join(plural(len({*map(str, column)}), name) for column, name in zip(values, few, strict=True))
     only, reason = counts, f"rows of one {' or '.join(few)} stay together"
     got = f"{reason}, and all {plural(size, 'rating')} are of {counts}"
     if size < 2 * FEWEST:

@@ -175,7 +175,7 @@ def _written(phrase: Phrase) -> list[Word]:
 def _other(
     name: Name, phrase: Phrase, parse: Parse | None, pool: WordPool, used: set[str], rng: Random
 ) -> tuple[str, ...] | None:
-    """Return another name of the same kind, from the texts or else from the lists."""
+    """Return another name of the same kind, from the texts of the pool or from the lists."""
     texts = tuple(text for text in pool.texts if text != phrase.text and text not in pool.avoid)
     met = {name_key for text in texts for name_key in _names_of(text, parse, pool)}
     candidates = sorted(

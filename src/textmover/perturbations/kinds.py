@@ -18,7 +18,7 @@ from textmover.types import InputError
 from textmover.types.argument_checks import did_you_mean
 
 NEIGHBOURS = 128  # texts that provide words, names and unrelated sentences for each other
-FEW = 16  # minimum number of texts to act as neighbours
+FEW = 16  # minimum size of the last chunk; a smaller one uses the last ``NEIGHBOURS`` texts
 ATTEMPTS = 4  # tries for each version, since some repeat a version
 
 

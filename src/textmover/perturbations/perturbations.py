@@ -165,7 +165,7 @@ def _truncate(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit 
 
 
 def _negated(words: Sequence[Word], place: int) -> list[Word] | None:
-    """Return the words from ``place`` on with the auxiliary there negated, or ``None`` if that reads wrongly."""
+    """Return the words from ``place`` on with the auxiliary there negated or affirmed; ``None`` if that reads badly."""
     word, after = words[place], list(words[place + 1 :])
     lower = word.core.lower().replace("’", "'")
     positive = CONTRACTIONS.get(lower) or (lower[:-3] if lower.endswith("n't") else None)

@@ -126,7 +126,7 @@ class WordPool:
         return sorted(word for word in words_found if word.lower() not in excluded)
 
     def others(self, text: str) -> list[str]:
-        """Return texts that share no content word with ``text`` and the texts to avoid."""
+        """Return texts that share no content word with the words of ``text`` and the texts to avoid."""
         barred = self.avoid | {text}
         own = {word.lower() for other in barred for word in re.findall(r"\w+", other)}
         return [o for o in self.texts if o not in barred and own.isdisjoint(word.lower() for word in self._words_of[o])]

@@ -69,7 +69,7 @@ class TextFiles(_Reading):
     hypotheses: tuple[str, ...]  # the file of each system, also compressed as ``.gz`` or ``.zst``
     references: tuple[str, ...]  # one or more files
     on_error: OnError = "stop"  # whether to stop at or skip lines that are not UTF-8
-    missing_references: MissingReferences | None = None  # whether to raise an error for or skip rows without references
+    missing_references: MissingReferences | None = None  # rows without references: raise an error or skip them
     source: str | None = None  # file of the texts that the hypotheses translate
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class TableFile(_Reading):
     format: str | None = None  # ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``
     split: str = "train"
     on_error: OnError = "stop"  # whether to stop at or skip rows that are malformed, lack a text or are not UTF-8
-    missing_references: MissingReferences | None = None  # whether to raise an error for or skip rows without references
+    missing_references: MissingReferences | None = None  # rows without references: raise an error or skip them
     keep: tuple[str, ...] = ()  # additional columns, returned as text with each row
     source: str | None = None  # column of the texts that the hypotheses translate
 

@@ -123,7 +123,7 @@ def _listed(rows: Sequence[TableRow], column: str, count: int) -> dict[str, Vect
 
 
 def _whole_object(row: TableRow, columns: Sequence[str] | None) -> SystemScores | None:
-    """Return the scores of a JSON object of ``textmover score --format json``; ``None`` if the row is not such one."""
+    """Return the scores of a JSON object of ``textmover score --format json``; ``None`` if the row is not one."""
     systems, score_list = row.cells.get(SYSTEMS), row.cells.get(SCORES)
     if isinstance(systems, dict):
         lists = {name: values.get(SCORES) if isinstance(values, dict) else None for name, values in systems.items()}
@@ -218,7 +218,7 @@ def read_system_table(
     references_of = {id(row): row.compared(references, source) for row in rows} if texts else {}
     items = [row.group(item) if item is not None else "\x1f".join(references_of[id(row)].texts) for row, _ in pairs]
     row_groups = [GROUP_SEPARATOR.join(row.group(column) for column in groups) for row, _ in pairs]
-    indices, lone = _kept(row_groups, [name for _, name in pairs], path)
+    indices, lone = _comparable(row_groups, [name for _, name in pairs], path)
     _check_once(pairs, items, row_groups, item)
     outputs = [pairs[index][0] for index in indices]
     return SystemTable(
@@ -244,7 +244,7 @@ def _systems(row: TableRow, column: str, separator: str | None) -> list[str]:
     return names
 
 
-def _kept(groups: Sequence[str], systems: Sequence[str], path: str) -> tuple[list[int], tuple[str, ...]]:
+def _comparable(groups: Sequence[str], systems: Sequence[str], path: str) -> tuple[list[int], tuple[str, ...]]:
     """Return the indices of outputs in groups with several systems, and the groups with only one system."""
     systems_of: dict[str, set[str]] = {}
     for group, system in zip(groups, systems, strict=True):

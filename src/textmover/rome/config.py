@@ -1,4 +1,4 @@
-"""The configuration of RoMe, one flat frozen dataclass that rebuilds it, its signature, and its features' options."""
+"""Configuration of RoMe as one flat frozen dataclass, its signature, and the options of its features."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ MEAN = "mean"  # no network: the mean of the features
 
 @dataclass(frozen=True)
 class SemanticConfig:
-    """Alignment of words, and the distance of aligned words.
+    """Options of word alignment and of the distance between aligned words.
 
     Attributes:
-        align: Whether words are aligned one to one; else every word may go to every other at 1 - cos (plain EMD).
-        position: How the alignment sees positions (:func:`~textmover.functional.word_alignment.alignment_scores`).
-        penalty: How distances do (:func:`~textmover.functional.word_alignment.aligned_distances`).
-        threshold: The confidence δ in [0, 1] that the cosine of aligned words has to exceed.
+        align: Whether words are aligned one to one; else every word may move to any other at cost 1 - cos (EMD).
+        position: How positions affect the alignment (:func:`~textmover.functional.word_alignment.alignment_scores`).
+        penalty: How positions affect the distances (:func:`~textmover.functional.word_alignment.aligned_distances`).
+        threshold: Confidence δ in [0, 1] that the cosine of aligned words must exceed.
 
     Raises:
-        InputError: If a field has a value that there is not.
+        InputError: If a field has an invalid value.
     """
 
     align: bool = True
@@ -46,7 +46,7 @@ class SemanticConfig:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Smallest and largest value that can occur; a text matched with itself has the largest."""
+        """Smallest and largest possible value; a text matched with itself has the largest."""
         return (0.0, 1.0) if self.align else (-1.0, 1.0)
 
 
@@ -64,22 +64,22 @@ code does. ``align`` leaves out the penalty of distances, ``emd`` the alignment 
 
 @dataclass(frozen=True, slots=True)
 class SyntacticOptions:
-    """When two words match, and which words are compared.
+    """Options of the tree comparison: when two words match, and which words are compared.
 
     Attributes:
-        theta: Cosine that two words have to exceed to match, in [-1, 1].
+        theta: Cosine that two words must exceed to match, in [-1, 1].
         change: Cost of changing a word into one that does not match, above 0 and at most 2; deleting or inserting one
             costs 1. At 1, the paper's, every edit counts the same. At 2 a change costs as much as a deletion and an
-            insertion, and the similarity is ``2 k / (m + n)`` for ``k`` matched words of ``m`` and ``n``.
+            insertion. The similarity is then ``2 k / (m + n)`` for ``k`` matched words of ``m`` and ``n``.
         ramp: Width of the range of cosines, with ``theta`` at its centre, over which the cost of a change falls to 0,
-            at least 0. At 0, the paper's, a score jumps by a whole edit where rounding takes a cosine across ``theta``.
-        relations: Whether words that match also need the same dependency relation; what follows a colon, as in
-            ``nsubj:pass``, is not looked at.
+            at least 0. At 0, the paper's, a score jumps by a whole edit if rounding moves a cosine across ``theta``.
+        relations: Whether matching words also need the same dependency relation, ignoring subtypes after a colon as in
+            ``nsubj:pass``.
         punctuation: Whether punctuation marks are nodes (see :func:`~textmover.rome.features.syntactic.tree_words`).
-        most_nodes: Words, at least 1, up to which texts are compared as a whole; longer ones in stretches.
+        most_nodes: Maximum number of words (at least 1) of a text compared as a whole; longer ones are split.
 
     Raises:
-        InputError: If one is out of its range.
+        InputError: If a value is out of range.
     """
 
     theta: float = 0.65
@@ -107,17 +107,17 @@ class SyntacticOptions:
 
 
 FEATURES = ("semantic", "syntactic", "acceptability", "length-ratio", "chrf")
-"""Features of RoMe's own; any other name is that of a metric, whose score becomes a feature."""
+"""Built-in features of RoMe; any other name is that of a metric whose score becomes a feature."""
 
 NO_PARSER = "none"
-"""Stands for no parser: words are those of the encoder's tokenizer, and there is no syntactic feature."""
+"""No parser: words come from the encoder's tokenizer, and the syntactic feature is unavailable."""
 
 Variant = Literal["paper", "code", "equations", "align", "emd"]
 
 
 @dataclass(frozen=True)
 class RomeConfig(Configuration):
-    """RoMe from encoder to scorer; the class for ``kind: rome``.
+    """Configuration of RoMe from encoder to scorer; the class for ``kind: rome``.
 
     Example:
         >>> RomeConfig().override(theta=0.7).theta
@@ -172,8 +172,8 @@ class RomeConfig(Configuration):
         number = isinstance(self.delta, (int, float)) and not isinstance(self.delta, bool)
         if not number or not 0 <= self.delta <= 1:
             raise InputError(f"Expected `delta` to be a number between 0 and 1, but got {self.delta!r}: try 0.6.")
-        for made in ("semantic", "syntactic", "reader"):  # their classes check the other fields
-            getattr(self, made)
+        for name in ("semantic", "syntactic", "reader"):  # their classes check the other fields
+            getattr(self, name)
 
     @property
     def semantic(self) -> SemanticConfig:
@@ -196,12 +196,12 @@ class RomeConfig(Configuration):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The features that are scores of other metrics: presets, released metrics, folders."""
+        """Features that are scores of other metrics: presets, released metrics, folders."""
         return tuple(name for name in self.features if name not in FEATURES)
 
     @property
     def higher_is_better(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
 
@@ -209,11 +209,11 @@ KEYS = {
     "metric", "encoder", "layer", "parser", "features", "variant", "weights", "trees", "acceptability", "scorer",
     "refs", "long", "calibration", "backend", "precision",
 }  # fmt: skip
-"""Entries of RoMe's own, which the folder of a metric may be called as well."""
+"""RoMe's signature entries; a feature of the same name gets the prefix ``feature-``."""
 
 
 def rome_signature(metric: RomeMetric) -> Signature:
-    """See :attr:`RomeMetric.signature`."""
+    """Return the signature of a RoMe metric."""
     config = metric.config
     entries = {"metric": "rome", **metric.reader.signature_entries(), "features": ",".join(config.features)}
     entries["variant"] = f"{config.variant}-delta{config.delta:g}"

@@ -1,4 +1,4 @@
-"""Converts the scorer network of RoMe's authors: ``python -m textmover.rome.convert FILE``."""
+"""Convert the scorer network of RoMe's authors: ``python -m textmover.rome.convert FILE``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textmover.types import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Convert a file, so that ``scorer="official"`` finds it; returns the exit code."""
+    """Convert a file so that ``scorer="official"`` finds it, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m textmover.rome.convert",
         allow_abbrev=False,

@@ -82,7 +82,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         self.validation: dict[str, Judgement] = {}
         """Results of the last validation by logged name."""
         self.moved = False
-        """Whether an optimiser step has changed a weight."""
+        """True if an optimiser step changed a weight."""
         self._task_state: dict[str, Tensor] = {}  # checkpoint weights, until the tasks exist
 
     def keep_arguments(self, arguments: Mapping[str, Any]) -> None:

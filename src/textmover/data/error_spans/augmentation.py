@@ -112,7 +112,7 @@ def _words(text: str) -> list[str]:
 def joined_segments(segments: Sequence[MarkedSegment], share: float, seed: int) -> list[MarkedSegment]:
     """Join two to eight neighbouring segments, so that a share of the texts are longer.
 
-    A fifth of these lack a segment: a critical error at its position. A fifth have one twice: a major error.
+    A fifth of these lack a segment (a critical error at its position). A fifth repeat one (the copy is a major error).
 
     Example:
         >>> from textmover.types import ErrorSpan
@@ -172,16 +172,16 @@ def with_lost_words(segments: Sequence[MarkedSegment], share: float, seed: int) 
     return [_lost(segment, rng) if rng.random() < share and segment.references else segment for segment in segments]
 
 
-def _lost(one: MarkedSegment, rng: Random) -> MarkedSegment:
-    text = one.references[0]
+def _lost(item: MarkedSegment, rng: Random) -> MarkedSegment:
+    text = item.references[0]
     places = [(low, high) for low, high in text_words(text) if text[low].isalnum()]
     if len(places) < 2:
-        return one
+        return item
     negations = [place for place in places if text[slice(*place)].lower() in NEGATIONS]
     low, high = rng.choice(negations if negations and rng.random() < 0.5 else places)
     left, right = text[:low].rstrip(" "), text[high:].lstrip(" ")
     rest = left + (" " if text[:low].endswith(" ") and right[:1] not in ".,;:!?)”" else "") + right
     words = text_words(rest)
     if not any(len(left) in word for word in words):  # the letters around a lost one form a word
-        return one
-    return replace(one, hypothesis=rest, errors=(ErrorSpan(len(left), len(left), "major"),), words=words, graded=False)
+        return item
+    return replace(item, hypothesis=rest, errors=(ErrorSpan(len(left), len(left), "major"),), words=words, graded=False)

@@ -97,7 +97,7 @@ def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: T
     severity = np.full((rows, length), -1, dtype=np.int64)
     for row, item in enumerate(items):
         words = text_words(item.hypothesis) if item.words is None else item.words
-        spans, gaps = _apart(item.errors, words)
+        spans, gaps = _split_errors(item.errors, words)
         starts = {start: gap for gap, (start, _) in enumerate(words)}
         last = behind = 0
         for token in np.flatnonzero(ordinary[row]).tolist():
@@ -118,7 +118,7 @@ def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: T
     return {name: torch.from_numpy(values) for name, values in targets.items()}
 
 
-def _apart(errors: Sequence[ErrorSpan], words: Sequence[tuple[int, int]]) -> tuple[list[ErrorSpan], set[int]]:
+def _split_errors(errors: Sequence[ErrorSpan], words: Sequence[tuple[int, int]]) -> tuple[list[ErrorSpan], set[int]]:
     """Split errors into spans of wrong words, and indices of gaps between words with missing words."""
     gaps = list(zip([0, *(end for _, end in words)], [*(start for start, _ in words), np.inf], strict=True))
     spans, gaps_with_errors = [], set()

@@ -131,8 +131,8 @@ def made_errors(
     """Return damaged versions of English texts with known errors, by weighted kinds of damage.
 
     Each text gets the applicable kinds that are farthest below their weights, so that rare ones, such as numbers, come
-    as often as possible. Segments have the groups ``kind`` and ``reference``: the text is ``given`` or a ``paraphrase``
-    from ``rewordings`` or by rules.
+    as often as possible. Segments have the groups ``kind`` and ``reference``: the text is ``given``, or a
+    ``paraphrase`` from ``rewordings`` or by rules.
     """
     kinds = [kind for kind, weight in types.items() if weight > 0]
     counts: Counter[str] = Counter()
@@ -152,9 +152,9 @@ def made_errors(
 
 
 def _damaged(text: str, kind: str, seed: int, pool: WordPool, rng: Random) -> MarkedSegment | None:
-    degrees, kinds = shipped_table().degrees(kind), all_perturbations()
+    degrees, available = shipped_table().degrees(kind), all_perturbations()
     most = 1 + rng.randrange(len(degrees))
-    tries = (perturb(text, kind, one, seed=seed, pool=pool, perturbations=kinds) for one in reversed(degrees[:most]))
+    tries = (perturb(text, kind, n, seed=seed, pool=pool, perturbations=available) for n in reversed(degrees[:most]))
     found = next((result for result in tries if result is not None), None)
     if found is None:
         return None
@@ -191,7 +191,7 @@ def errors_between(text: str, damaged: str, severity: Severity = "major") -> tup
         [(4, 7), (12, 15)]
     """
     places = text_words(damaged)
-    old, new = ([side[start:stop].casefold() for start, stop in text_words(side)] for side in (text, damaged))
+    old, new = ([version[start:stop].casefold() for start, stop in text_words(version)] for version in (text, damaged))
     old, new = (["a" if word == "an" else word for word in words] for words in (old, new))
     errors: list[ErrorSpan] = []
     for start, stop in _changes(old, new):

@@ -61,7 +61,7 @@ def _exchanged(phrase: Phrase, options: Mapping[int, Sequence[str]], degree: int
     return Edit(changed.text, tuple(phrase.words[place] for place in places))
 
 
-def _lacking(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+def _without_function_words(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     """Omit function words."""
     places = mixed([place for place, word in enumerate(phrase.words) if word.core and word.function], rng)[:degree]
     if len(places) < degree or len(phrase.words) < degree + 2:
@@ -70,7 +70,7 @@ def _lacking(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit |
     return Edit(replace(phrase, words=tuple(remaining)).text, tuple(phrase.words[place] for place in places))
 
 
-def _spare(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+def _with_extra_function_words(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     """Insert superfluous function words."""
     words = list(phrase.words)
     if len(words) < 2:
@@ -150,8 +150,8 @@ UNGRAMMATICAL: Mapping[str, tuple[Function, tuple[int, ...]]] = {
     "drop": (PERTURBATIONS["drop"], (1, 2, 4)),
     "insert": (PERTURBATIONS["insert"], (1, 2)),
     "replace": (PERTURBATIONS["replace"], (1, 2)),
-    "lacking": (_lacking, (1, 1, 2)),
-    "spare": (_spare, (1, 1, 2)),
+    "lacking": (_without_function_words, (1, 1, 2)),
+    "spare": (_with_extra_function_words, (1, 1, 2)),
     "confused": (_confused, (1, 1, 2)),
     "inflected": (_inflected, (1, 1, 2)),
     "moved": (_moved, (1, 1, 2, 3)),

@@ -109,14 +109,14 @@ class ContrastsDataModule(GeneratedDataModule):
         rewordings = [pair for file in self.pairs for pair in reworded_pairs(file, self.words)]
         [rewordings], _ = without_files([rewordings], self.without, segment_pairs)
         event_items = event_segments(self.events, self.seed, self.event_types, books=self.event_books)
-        made = [*contrast_segments(rewordings, self.types, self.seed), *event_items]
-        made = [replace(item, score=round(100 - self.strictness * (100 - (item.score or 0.0)), 2)) for item in made]
+        rated = [*contrast_segments(rewordings, self.types, self.seed), *event_items]
+        rated = [replace(item, score=round(100 - self.strictness * (100 - (item.score or 0.0)), 2)) for item in rated]
         about = {"rewordings": f"{len(rewordings)} of {self._named}"}
         if self.events:
             about["events"] = f"{self.events} of {', '.join(self.event_books)}"
         return self._rated(
             "contrasts",
-            with_unrelated(made, self.unrelated, self.seed),
+            with_unrelated(rated, self.unrelated, self.seed),
             about,
             drawn=f"Contrasts: {plural(len(rewordings), 'rewording')}",
             unit="rewordings",

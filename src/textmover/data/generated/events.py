@@ -29,7 +29,7 @@ NEVER_TRAINED = 6  # every n-th event of a file is excluded from training: contr
 
 REWORDING, EQUIVALENT = "paraphrase", "notation"  # meaning-preserving kinds; the second rewrites figures
 GRAMMAR = "grammar"  # kind of a copy in worse English, as severe as a repeated word
-VERSIONS = {"antonym": "opposite", "replace": "other"}  # kinds of wrong versions in a file, by their key there
+VERSIONS = {"antonym": "opposite", "replace": "other"}  # kinds of wrong versions, with their key in a file
 WRONG_EVENTS = ("number", "entity", "roles", *VERSIONS, "insert", GRAMMAR)
 
 

@@ -104,11 +104,11 @@ def _check_way(way: str, act: str, place: Place) -> None:
 def _check_severities(severities: Mapping[str, float], place: Place) -> None:
     check_keys(severities, SEVERITIES, str(place))
     for name in SEVERITIES:
-        if (value := severities.get(name)) is None:
+        if (cost := severities.get(name)) is None:
             raise InputError(f"Expected {place} to have the key {name!r}, but it has not: add it.")
         most = 1.0 if name in {"most", "unrelated"} else 2.0
-        if not 0 <= value <= most:
-            raise InputError(f"Expected {place.inner(name)} to be from 0 to {most:g}, but got {value:g}: correct it.")
+        if not 0 <= cost <= most:
+            raise InputError(f"Expected {place.inner(name)} to be from 0 to {most:g}, but got {cost:g}: correct it.")
 
 
 class RecordsDataModule(GeneratedDataModule):

@@ -197,18 +197,18 @@ class _Teller:
         if opening == "is a":
             sentences = [f"{name} is {_with_article(kind)} {self._described(first)}"]
         elif opening == "verb":
-            sentences = [f"{name} {self._told(first)}"]
+            sentences = [f"{name} {self._stated(first)}"]
         elif opening == "comma" and len(self.facts) > 1:
             first, rest = (first, rest) if len(first) > 1 else (self.facts[:2], self.facts[2:])
-            said = self._told(first[1:])
+            said = self._stated(first[1:])
             sentences = [f"{name}, {_with_article(kind)} {self._described(first[:1])}, {said}"]
         elif opening == "there is":
-            sentences = [f"there is {_with_article(kind)} called {name} {self.domain.relative} {self._told(first)}"]
+            sentences = [f"there is {_with_article(kind)} called {name} {self.domain.relative} {self._stated(first)}"]
         else:
-            sentences = [f"the {kind} {name} {self._told(first)}"]
+            sentences = [f"the {kind} {name} {self._stated(first)}"]
         while rest:
             now, rest = self._split(rest, 2)
-            sentences.append(f"{self._again()} {self._told(now)}")
+            sentences.append(f"{self._again()} {self._stated(now)}")
         if len(sentences) == 2 and self.rng.random() < 0.3:
             return _capital(f"{sentences[0]}{one_by_chance((' and ', ', and '), self.rng)}{sentences[1]}.")
         return " ".join(_capital(f"{one}.") for one in sentences)
@@ -230,9 +230,9 @@ class _Teller:
     def _described(self, names: Sequence[str]) -> str:
         """Return the text after the kind: short additions first, then a relative clause."""
         added = {name for name in names if self.domain.facts[name].adds and self.rng.random() < 0.6}
-        parts = [self._told([name for name in names if name in added], adding=True)] if added else []
+        parts = [self._stated([name for name in names if name in added], adding=True)] if added else []
         if len(added) < len(names):
-            clause = self._told([name for name in names if name not in added])
+            clause = self._stated([name for name in names if name not in added])
             parts.append(f"{self.domain.relative} {clause}")
         return " ".join(parts)
 
@@ -241,7 +241,7 @@ class _Teller:
         size = 1 + int(self.rng.random() * min(most, len(facts)))
         return facts[:size], facts[size:]
 
-    def _told(self, names: Sequence[str], *, adding: bool = False) -> str:
+    def _stated(self, names: Sequence[str], *, adding: bool = False) -> str:
         """Return predicates of the thing, or additions to its kind, about some facts."""
         parts = []
         for name in names:

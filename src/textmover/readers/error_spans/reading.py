@@ -255,16 +255,16 @@ def read_marked(
     fields = (*columns.fields, *(("where", column) for column in where))
     columns = replace(columns, groups=tuple(dict.fromkeys((*columns.groups, *where))))
     rows = [row for _, row in read_rows(path, fields, format=format, split=split)]
-    chosen = rows_where([one for one in rows if isinstance(one, TableRow)], where, str(path), TableRow.group)
-    segments: list[MarkedSegment | InputError] = [one for one in rows if isinstance(one, InputError)]
-    segments += [_segment(members, columns) for members in _gathered(chosen, columns)]
+    chosen = rows_where([row for row in rows if isinstance(row, TableRow)], where, str(path), TableRow.group)
+    segments: list[MarkedSegment | InputError] = [row for row in rows if isinstance(row, InputError)]
+    segments += [_segment(members, columns) for members in _grouped_rows(chosen, columns)]
     result = list(usable(segments, left_out))
     if columns.spans and not columns.marked and (count := sum(bool(one.errors) and not one.graded for one in result)):
         logger.warning("%s of %s had spans without a severity, which count as major.", plural(count, "text"), path)
     return result
 
 
-def _gathered(rows: Sequence[TableRow], columns: MarkedColumns) -> list[list[TableRow]]:
+def _grouped_rows(rows: Sequence[TableRow], columns: MarkedColumns) -> list[list[TableRow]]:
     """Group the rows about one text by one rater; in tables of marks, each row describes one error."""
     if columns.marked is None:
         return [[row] for row in rows]

@@ -34,12 +34,12 @@ def place_words(text: str, words: Sequence[str], place: str = "`words`") -> Plac
         >>> place_words("It’s <b>", ["It", "&apos;s", "&lt;", "b", "&gt;"])
         ((0, 2), (2, 4), (5, 6), (6, 7), (7, 8))
     """
-    places = [place for place, one in enumerate(text) if not one.isspace()]
+    places = [place for place, character in enumerate(text) if not character.isspace()]
     targets, wanted = ["".join(word.split()) for word in words], "".join(text.split())
     if "".join(targets) != wanted:
         pieces = _plain(text)
-        wanted, places = "".join(one for one, _ in pieces), [place for _, place in pieces]
-        targets = ["".join(one for one, _ in _plain(_unescaped(word))) for word in words]
+        wanted, places = "".join(character for character, _ in pieces), [place for _, place in pieces]
+        targets = ["".join(character for character, _ in _plain(_unescaped(word))) for word in words]
     spans, start = [(0, 0)], 0
     for number, word in enumerate(targets):
         positions = places[start : start + len(word)]

@@ -169,31 +169,31 @@ def read_coco_captions(
     """
     rated = _rated(ratings, dimensions, system)
     files = _files(Path(captions))
-    if missing := [folder for folder in rated if folder not in files]:
+    if missing := [label for label in rated if label not in files]:
         raise InputError(
             f"Expected a folder with {RESULTS} in {captions} for every system of {ratings}, but got none for "
             f"{named(missing)}: the folders have to be called {named(files) or 'like the systems'} there."
         )
-    human = _references(references)
+    references_of = _references(references)
     image_set = None if images is None else set(images)
     left_out: Counter[str] = Counter()
     texts: list[JudgedText] = []
-    for folder, path in files.items():
-        texts_of = _captions(path)
-        chosen = [image for image in texts_of if image_set is None or image in image_set]
-        if folder not in rated:
-            left_out["system without a human rating"] += len(texts_of)
+    for label, path in files.items():
+        hypotheses = _captions(path)
+        chosen = [image for image in hypotheses if image_set is None or image in image_set]
+        if label not in rated:
+            left_out["system without a human rating"] += len(hypotheses)
             continue
-        left_out["image not asked for"] += len(texts_of) - len(chosen)
+        left_out["image not asked for"] += len(hypotheses) - len(chosen)
         for image in chosen:
-            if image not in human:
+            if image not in references_of:
                 raise InputError(
                     f"Expected references of image {image} of {path} in {references}, but got none: give the "
                     "annotations of the same images, or name those to read with `images`."
                 )
             place = f"image {image} of {path}"
             texts.append(
-                JudgedText(place, texts_of[image], human[image], rated[folder], item=str(image), system=folder)
+                JudgedText(place, hypotheses[image], references_of[image], rated[label], item=str(image), system=label)
             )
     if not texts:
         raise InputError(f"Expected {captions} to hold a caption to read, but got none: check `images` and the files.")

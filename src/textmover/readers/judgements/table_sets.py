@@ -60,37 +60,37 @@ def read_judgements(
         >>> judgements.groups, judgements.ratings
         (('de-en',), {'score': array([0.5])})
     """
-    one = description if isinstance(description, SetDescription) else load_description(description)
+    spec = description if isinstance(description, SetDescription) else load_description(description)
     key = re.compile(r"set `(\w+)` to the name")  # in errors of missing columns: name the place to change the column
-    with reworded_errors(lambda said: key.sub(lambda table: f"set {one.place(table[1])} to the name", said)):
-        table = read_cells(path, one.columns, optional=one.optional, format=format, split=split)
+    with reworded_errors(lambda said: key.sub(lambda match: f"set {spec.place(match[1])} to the name", said)):
+        table = read_cells(path, spec.columns, optional=spec.optional, format=format, split=split)
     texts: list[JudgedText] = []
     left_out: Counter[str] = Counter()
     for row in table.rows:
-        reason = _unwanted(row, one)
-        references = () if reason else _references(row, one)
+        reason = _unwanted(row, spec)
+        references = () if reason else _references(row, spec)
         if reason or references is None:
             left_out[reason or "no reference"] += 1
         else:
-            texts.append(_judged(row, one, references, table.columns))
+            texts.append(_judged(row, spec, references, table.columns))
     if not texts:
         reasons = ", ".join(f"{count} since {reason}" for reason, count in left_out.items())
         raise InputError(
-            f"Expected a row of {path} that {one.origin} keeps, but got none of {len(table.rows)} ({reasons}): correct "
-            "the table or the description."
+            f"Expected a row of {path} that {spec.origin} keeps, but got none of {len(table.rows)} ({reasons}): "
+            "correct the table or the description."
         )
-    if one.duplicates == "error":
-        systems = "" if one.system is not None else f"name the column of systems with {one.place('system')}, or "
-        check_unique(texts, f"{systems}allow it with {one.place('duplicates', 'keep')}")
-    metrics = [metric for metric, column in one.scores.items() if column in table.columns]
+    if spec.duplicates == "error":
+        systems = "" if spec.system is not None else f"name the column of systems with {spec.place('system')}, or "
+        check_unique(texts, f"{systems}allow it with {spec.place('duplicates', 'keep')}")
+    metrics = [metric for metric, column in spec.scores.items() if column in table.columns]
     judgements = assembled(
-        name or one.name or set_name(path), texts, list(one.ratings), metrics=metrics, left_out=left_out
+        name or spec.name or set_name(path), texts, list(spec.ratings), metrics=metrics, left_out=left_out
     )
     for dimension, ratings in judgements.ratings.items():
         if np.isnan(ratings).all():  # such as a path that does not exist in any row
             raise InputError(
-                f"Expected ratings in column {one.ratings[dimension]!r} of {path}, but got none in "
-                f"{plural(len(judgements), 'row')}: correct {one.place('ratings')}."
+                f"Expected ratings in column {spec.ratings[dimension]!r} of {path}, but got none in "
+                f"{plural(len(judgements), 'row')}: correct {spec.place('ratings')}."
             )
     return judgements
 
