@@ -184,7 +184,7 @@ def test_a_damaged_file_stops_nobody_else_and_is_named(folder):
     place = open_project(folder).place
     (place / "bob-1.jsonl").write_text("garbage")
     assert Session(folder).start(FILE, "Carl").key == "i0"
-    assert "bob-1.jsonl holds something else" in agreement_view(open_project(folder))
+    assert "bob-1.jsonl is not a valid file of ratings" in agreement_view(open_project(folder))
 
 
 # --- texts are texts --------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_what_hangs_on_a_rung_made_anew_or_of_unknown_making_is_not_taken(ladder
     with pytest.raises(SystemExit, match="second"):
         changed.run("second", 1)
     (end.parent / "made.json").unlink()
-    with pytest.raises(SystemExit, match="made of another"):
+    with pytest.raises(SystemExit, match="made with another"):
         changed.run("first", 1)
 
 
@@ -90,7 +90,7 @@ def test_a_run_that_was_stopped_goes_on_from_its_checkpoint_with_its_own_recipe(
     with pytest.raises(KeyboardInterrupt):
         ladder(first=[STAGE]).run("first", 1)
     runs.dies = False
-    with pytest.raises(SystemExit, match="made of another"):
+    with pytest.raises(SystemExit, match="made with another"):
         ladder(first=[OTHER]).run("first", 1)
     ladder(first=[STAGE]).run("first", 1)
     first, second = runs.commands
@@ -124,7 +124,7 @@ def test_a_changed_recipe_is_another_but_for_comments_and_learning_curves(script
     assert note["recipe"]["trainer"]["callbacks"] == others
     assert len(runs.commands) == 1
     for changes in ({"trainer": kept(others[1:])}, {"seed_everything": 7}):
-        with pytest.raises(SystemExit, match="made of another"):
+        with pytest.raises(SystemExit, match="made with another"):
             run(**changes)
 
 
