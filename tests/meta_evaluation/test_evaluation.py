@@ -110,7 +110,7 @@ class TestEveryProtocol:
             assert one.low < one.high
         if protocol.statistic in ("acc23", "tau23") and protocol.level in ("per-group", "pooled"):
             assert np.isnan(result.p_values).all()
-            assert "only one unit" in result.notes[0]
+            assert "a single unit" in result.notes[0]
             return
         best, _, worst = result.metrics
         few = [one for one in result.notes if "Intervals are unreliable: fewer than 10 " in one]

@@ -65,7 +65,7 @@ def test_no_segment_has_no_position():
 
 def test_a_position_stands_for_one_segment():
     assert of(([1.0, 2.0, 1.0], [0, 1, 0])).ordered()[0].tolist() == [1, 2]  # as samplers repeat it
-    with pytest.raises(InputError, match="a position of its own for each segment"):
+    with pytest.raises(InputError, match="one position per segment"):
         of(([1.0, 2.0, 3.0], [0, 1, 0]))
 
 

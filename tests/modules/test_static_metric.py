@@ -11,7 +11,7 @@ import torch
 
 from textmover.modules import MetricModel
 from textmover.presets import PRESETS, preset_config
-from textmover.scoring import Scorer, load_checkpoint, precision, save_checkpoint
+from textmover.scoring import Scorer, load_checkpoint, precision_and_backend, save_checkpoint
 from textmover.types import InputError
 
 VOCABULARY = """
@@ -334,7 +334,7 @@ def test_a_checkpoint_finds_vectors_that_were_named_from_another_folder(file, tm
 @pytest.mark.parametrize("arithmetic", ["fast", "auto"])
 def test_static_vectors_have_one_arithmetic(file, monkeypatch, hardware, unknown_words, arithmetic):
     """Nothing is cast, so nothing has to be tried out, on words that may have no vector."""
-    monkeypatch.setattr(precision, "has_bfloat16", lambda _: hardware)
+    monkeypatch.setattr(precision_and_backend, "has_bfloat16", lambda _: hardware)
     options = {"encoder": str(file), "unknown_words": unknown_words, "device": "cpu"}
     scorer = Scorer.from_pretrained("twmd", precision=arithmetic, **options)
     hypotheses, references = ["the old dog"], ["a cat runs"]

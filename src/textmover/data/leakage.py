@@ -115,8 +115,7 @@ def shared_with_training(
 ) -> dict[str, tuple[int, int]]:
     """Return counts of held-out segments that share something with training segments, if worth a warning.
 
-    Keys name what is shared, values are counts of affected and checked segments. Groups count if they identify a prompt
-    or a document; systems and language pairs do not.
+    Keys name what is shared; values count affected and checked segments. Only groups of prompts or documents count.
     """
     groups = _nesting_groups([*training, *kept])
 

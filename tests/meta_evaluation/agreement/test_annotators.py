@@ -130,7 +130,7 @@ def test_where_all_ratings_are_the_same_chance_says_all():
         (lambda: cohen_kappa([1], [1], weights="cubic"), "none, linear, quadratic"),
         (lambda: krippendorff_alpha([1, 2]), "1 dimensions"),
         (lambda: krippendorff_alpha([[1], [2]], "ratio"), "nominal, ordinal, interval"),
-        (lambda: fleiss_kappa([[1, math.inf], [1, 2]]), "infinite"),
+        (lambda: fleiss_kappa([[1, math.inf], [1, 2]]), "infinity"),
     ],
 )
 def test_what_is_no_rating_is_refused(call, message):

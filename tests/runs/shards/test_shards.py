@@ -481,7 +481,7 @@ def test_a_file_is_known_by_its_receipt(tmp_path):
         (found.receipt(*now, kept.scores, only_mean=True), "its values is 'all' and that of this run 'mean alone'"),
         (found.receipt(6, "other", kept.scores), r"from other texts \(as many rows, and this run has 6\)"),
         (found.receipt(3, "other", kept.scores), r"from other texts \(6 rows, and this run has 3\)"),
-        (found.receipt(*now, ""), "has been changed since it was written"),
+        (found.receipt(*now, ""), "was changed after it was written"),
     ):
         with pytest.raises(InputError, match=f"{message}.*: give another --output, or .* --overwrite"):
             check_same(path, kept, other)

@@ -497,7 +497,7 @@ def test_a_folder_that_belongs_to_somebody_else_is_read_all_the_same(load, kept,
     scorer.score(["one more text"], ["tea"])
     with caplog.at_level(logging.WARNING):
         scorer.metric.encoder._states.memory.flush()
-    assert "no longer kept" in caplog.text
+    assert "no longer cached" in caplog.text
 
 
 def test_files_that_another_process_removed_are_read_anew(load, tmp_path, monkeypatch):
@@ -523,7 +523,7 @@ def test_a_full_disk_is_said_once_and_scoring_goes_on(load, tmp_path, monkeypatc
         scorer.score(["one more"], ["tea"])
     with caplog.at_level(logging.WARNING):
         memory.flush()
-    assert caplog.text.count(f"no longer kept in {tmp_path}") == 1
+    assert caplog.text.count(f"no longer cached in {tmp_path}") == 1
     assert "No space left on device" in caplog.text
     assert [one for one in tmp_path.rglob(".*") if one.is_file()] == []
 
@@ -536,7 +536,7 @@ def test_a_disk_that_is_full_from_the_start_keeps_nothing_and_scores(load, tmp_p
         found = scorer.score(HYPOTHESES, REFERENCES).scores
         scorer.metric.encoder._states.memory.flush()
     close(found, expected)
-    assert caplog.text.count("no longer kept in") == 1
+    assert caplog.text.count("no longer cached in") == 1
     assert "No space left on device" in caplog.text
 
 
