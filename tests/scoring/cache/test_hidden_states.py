@@ -536,7 +536,7 @@ def test_a_disk_that_is_full_from_the_start_keeps_nothing_and_scores(load, tmp_p
         found = scorer.score(HYPOTHESES, REFERENCES).scores
         scorer.metric.encoder._states.memory.flush()
     close(found, expected)
-    assert caplog.text.count("no longer cached in") == 1
+    assert caplog.text.count(f"no longer cached in {tmp_path}") == 1  # memories of other tests may end meanwhile
     assert "No space left on device" in caplog.text
 
 
