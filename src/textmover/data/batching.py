@@ -159,7 +159,7 @@ class TrainingLoader(DataLoader[Any]):
 
 
 class PartLoader(DataLoader[Any]):
-    """Loader of a held-out part, sorted by decreasing length.
+    """Loader of an evaluation part, sorted by decreasing length.
 
     Each process takes every ``world``-th batch. A process without a batch repeats one; item positions identify repeats.
     """

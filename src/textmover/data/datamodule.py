@@ -1,4 +1,4 @@
-"""Lightning data modules: files to training batches and held-out parts, from one source or a mixture."""
+"""Lightning data modules: files to training batches and evaluation parts, from one source or a mixture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 Kind = TypeVar("Kind", bound=Source[Any])
 Unusable = Literal["refuse", "leave-out"]
 
-HELD_BACK, HELD_OUT = "held-back", "held-out"  # held-out parts: by a hash of the reference, and by group
+HELD_BACK, HELD_OUT = "held-back", "held-out"  # evaluation parts: by a hash of the reference, and by group
 
 
 class SourcesDataModule(CheckedArguments, pl.LightningDataModule):

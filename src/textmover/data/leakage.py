@@ -1,4 +1,4 @@
-"""Leakage checks: pairs of given files, near-duplicates and shared prompts between training and held-out data."""
+"""Leakage checks: pairs of given files, near-duplicates and shared prompts between training and evaluation data."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ logger = logging.getLogger(__name__)
 Pair = frozenset[str]
 Unread = Mapping[str, Mapping[str, str]]  # values of columns that the recipe does not read, by column and reference
 
-WORTH_A_WARNING = 0.05  # minimum share of held-out items with an overlap for a warning
+WORTH_A_WARNING = 0.05  # minimum share of evaluation items with an overlap for a warning
 FEW_REFERENCES = 30  # maximum average references per group value for groups of related rows, such as prompts
 SEVERAL = 1.05  # maximum average group values per reference for references to belong to one group
 LIKE = 0.8  # word overlap (Jaccard) of near-duplicates
-LOOKED_AT, COMPARED = 2000, 200  # maximum number of held-out texts, and of training texts compared with each
+LOOKED_AT, COMPARED = 2000, 200  # maximum number of evaluation texts, and of training texts compared with each
 LONG_WORD = 12  # average word length beyond which a language has no spaces, so that character pairs are compared
 
 # Names of columns whose rows belong together, regardless of group sizes and the columns of the recipe.
@@ -113,7 +113,7 @@ def unread_columns(files: Iterable[tuple[str | MemoryTable, str]], columns: Colu
 def shared_with_training(
     training: Sequence[ComparedText], kept: Sequence[ComparedText], unread: Unread | None = None
 ) -> dict[str, tuple[int, int]]:
-    """Return counts of held-out segments that share something with training segments, if worth a warning.
+    """Return counts of evaluation segments that share something with training segments, if worth a warning.
 
     Keys name what is shared; values count affected and checked segments. Only groups of prompts or documents count.
     """

@@ -65,7 +65,7 @@ class RatingBatch(Batch):
 
 @dataclass
 class Source(ABC, Generic[Item]):
-    """Training items of one kind and their held-out parts."""
+    """Training items of one kind and their evaluation parts, held-back and held-out."""
 
     batch: ClassVar[type[Batch]]
 

@@ -74,7 +74,7 @@ def check_base(metric: SegmentMetric, options: ExportOptions) -> None:
 def finish_run(
     module: StageModule, data: SourcesDataModule, trainer: pl.Trainer, options: ExportOptions, recipe: str
 ) -> None:
-    """Report the gain on every held-out part and export the metric.
+    """Report the gain on every evaluation part and export the metric.
 
     The judged metric is the exported one: interpolated, and stored as an adapter if requested. The trainer knows the
     best weights. The recipe is for the model card.

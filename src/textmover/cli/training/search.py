@@ -1,7 +1,7 @@
 """``textmover search``: hyper-parameter search over a training recipe, with Optuna.
 
-Every trial is a fit like that of ``train.py fit``, evaluated on the held-out parts of the recipe. All trials are stored
-in a database, so that an interrupted search can be resumed.
+Every trial is a fit like that of ``train.py fit``, evaluated on the validation parts of the recipe. All trials are
+stored in a database, so that an interrupted search can be resumed.
 """
 
 from __future__ import annotations
@@ -98,19 +98,19 @@ class _TrialCLI(TrainCLI):
             )
 
     def after_fit(self) -> None:
-        """Skip the report on the held-out parts."""
+        """Skip the report on the evaluation parts."""
         check_moved(self.model)
 
 
 class _ObjectiveRecorder(pl.Callback):
-    """Callback that records and reports the objective of each validation and the fingerprint of the held-out data."""
+    """Callback that records and reports the objective of each validation and the fingerprint of the validation data."""
 
     def __init__(self, objective: str, report: Callable[[int, float], None], judged: Callable[[str], None]) -> None:
         self.objective, self.report, self.judged = objective, report, judged
         self.values: list[float] = []
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Report the fingerprint of the held-out data before the first step."""
+        """Report the fingerprint of the validation data before the first step."""
         self.judged(judged_print(trainer.datamodule))  # type: ignore[attr-defined]
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -145,7 +145,7 @@ def run_trial(
 ) -> tuple[float, int]:
     """Fit a recipe in a folder with the code of ``train.py fit``; return the objective and the number of validations.
 
-    ``report`` gets the number and value of each validation, ``judged`` the fingerprint of the held-out data. Both may
+    ``report`` gets the number and value of each validation, ``judged`` the fingerprint of the validation data. Both may
     raise an error to end the trial. The objective is that of the best validation if the recipe keeps its weights, else
     that of the last one.
     """

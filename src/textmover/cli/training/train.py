@@ -1,7 +1,7 @@
 """``train.py`` and ``textmover train``: LightningCLI with a report and an export after a fit.
 
-After ``fit``, the best weights are loaded and the held-out parts are scored with the metric before and after training.
-The gain is printed with its confidence interval, and the checkpoint is exported.
+After ``fit``, the best weights are loaded and the evaluation parts are scored with the metric before and after
+training. The gain is printed with its confidence interval, and the checkpoint is exported.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class TrainCLI(LightningCLI):
             self.datamodule.resume_other_data = self.config[self.subcommand].get("resume_other_data")
 
     def after_fit(self) -> None:
-        """Report the gain on every held-out part, and export the metric."""
+        """Report the gain on every evaluation part, and export the metric."""
         module, data, trainer = self.model, self.datamodule, self.trainer
         if not isinstance(module, StageModule) or not isinstance(data, SourcesDataModule):
             return

@@ -37,8 +37,8 @@ class ErrorHead(nn.Module):
     """Error detection head: convolutions over the evidence and projected vectors of neighbouring tokens.
 
     Two convolutions of width 3 read the evidence, the token's vector and that of its partners. A gap is classified by
-    the hidden states of its two neighbours and its own evidence. Log-odds are calibrated on held-out texts with a scale
-    and an offset each for tokens and gaps, references and sources; thresholds maximise the MCC on these texts.
+    the hidden states of its two neighbours and its own evidence. Log-odds are calibrated on held-back texts with a
+    scale and an offset each for tokens and gaps, references and sources; thresholds maximise the MCC on these texts.
     """
 
     scales: Tensor

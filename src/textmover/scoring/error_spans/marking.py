@@ -58,7 +58,7 @@ class _Odds(NamedTuple):
     severity: np.ndarray | None
 
     def calibrated(self, calibration: ErrorCalibration) -> _Odds:
-        """Return log-odds calibrated on held-out texts; drop severities if they were not learned."""
+        """Return log-odds calibrated on held-back texts; drop severities if they were not learned."""
         (scale, offset), (gap_scale, gap_offset) = calibration.scales
         severity = self.severity if calibration.graded else None
         return _Odds(scale * self.wrong + offset, gap_scale * self.missing + gap_offset, severity)
