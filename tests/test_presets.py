@@ -140,6 +140,8 @@ def test_every_field_can_be_overridden():
         ("twdm", "twmd"),
         ("bertscore", "bertscore-f1"),
         ("BERT_Score", "bertscore-f1"),
+        ("berscore", "bertscore-f1"),
+        ("lazi", "lazy-emd-en"),
         ("BERTScore-F1", "bertscore-f1"),
         ("hmd", "hmd-f1"),
         ("zzz", None),

@@ -178,11 +178,13 @@ def unknown_metric(name: str, released: Sequence[str] = (), hint: str = "") -> I
     """
     plain = re.sub(r"bert-?score", "bertscore", name.lower().replace("_", "-"))
     names = [*released, *PRESETS]
-    family = sorted((one for one in names if one.startswith(f"{plain}-")), key=lambda one: not one.endswith("-f1"))
-    similar = difflib.get_close_matches(plain, names, n=1, cutoff=0.9 if hint else 0.7)
-    suggestions = family if plain not in names and family else similar
+    families = {name[: dash.start()] for name in names for dash in re.finditer("-", name)}.difference(names)
+    similar = difflib.get_close_matches(plain, [*names, *sorted(families)], n=1, cutoff=0.9 if hint else 0.7)
+    if similar and similar[0] in families:
+        members = [name for name in names if name.startswith(f"{similar[0]}-")]
+        similar = sorted(members, key=lambda name: not name.endswith(("-f1", "-general")))
     hint = hint or f"For an encoder, score with `--model twmd --encoder {name or 'NAME'}`, in Python `encoder=`."
-    hint = f"Did you mean {suggestions[0]!r}?" if suggestions else hint
+    hint = f"Did you mean {similar[0]!r}?" if similar else hint
     return InputError(
         f"Expected a checkpoint folder, a hub name, a released metric or a preset, but got {name!r}. {hint} "
         "`textmover list` shows all names."

@@ -165,6 +165,7 @@ def test_over_another_encoder_the_default_is_a_preset(tiny_encoder, tmp_path, ca
     ("name", "way_out"),
     [
         ("textmover-genral", "Did you mean 'textmover-general'"),
+        ("textmovr", "Did you mean 'textmover-general'"),
         ("textmover-multilingal", "Did you mean 'textmover-multilingual'"),
         ("textmover-large", "Released metrics that are here: .* give the path"),
     ],

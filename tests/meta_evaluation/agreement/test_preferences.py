@@ -60,9 +60,9 @@ class TestFromRatings:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([[0, 3]], r"two of 3 rows \(counted from 0\), but got \[0, 3\]"),
-        ([[0, 1], [-1, 1]], r"but got \[-1, 1\]"),
-        ([[1, 1]], r"but got \[1, 1\]"),
+        ([[0, 3]], r"two of 3 rows \(counted from 0\), but 1 of 1 do not, the first \[0, 3\]"),
+        ([[0, 1], [-1, 1]], r"but 1 of 2 do not, the first \[-1, 1\]"),
+        ([[1, 1]], r"the first \[1, 1\]"),
         ([[0, 1, 2]], r"shape \[m, 2\], but got int64 \[1, 3\]"),
         ([[0.0, 1.0]], "but got float64"),
     ],

@@ -127,7 +127,7 @@ def preference_pairs(preferences: ArrayLike, n: int) -> NDArray[np.int64]:
     wrong = (pairs < 0).any(axis=1) | (pairs >= n).any(axis=1) | (pairs[:, 0] == pairs[:, 1])
     if wrong.any():
         raise InputError(
-            f"Expected preferences to name two of {n} rows (counted from 0), but got {pairs[wrong][0].tolist()} and "
-            f"{int(wrong.sum()) - 1} more like it: correct them."
+            f"Expected preferences to name two of {n} rows (counted from 0), but {int(wrong.sum())} of {len(pairs)} do "
+            f"not, the first {pairs[wrong][0].tolist()}: correct them."
         )
     return pairs.astype(np.int64)

@@ -11,18 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.devices import has_whole_products
+from textmover.modules.devices import has_whole_products, weights_version
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, first_position
 from textmover.modules.encoder.pretrained import load_model
 from textmover.modules.encoder.windows import encode_by_length, encode_windows
 from textmover.types import EncoderRunner, InputError, RowRunner, TokenBatch
 
 logger = logging.getLogger(__name__)
-
-
-def weights_stamp(model: nn.Module) -> int:
-    """Return a number that changes whenever weights are modified in place, as optimisers do."""
-    return sum(0 if one.is_inference() else one._version for one in model.parameters())
 
 
 class Encoder(nn.Module):
@@ -106,7 +101,7 @@ class Encoder(nn.Module):
         moving or casting the weights removes the runner.
         """
         for encoder in (self,) if self._states is None else self._states.encoders:
-            encoder._runner, encoder._stamp = runner, weights_stamp(encoder.model)
+            encoder._runner, encoder._stamp = runner, weights_version(encoder.model)
         if self._states is not None:
             self._states.forget()
 
@@ -121,7 +116,7 @@ class Encoder(nn.Module):
 
         It is also ``None`` with shared states, which are looked up text by text.
         """
-        if self._runner is None or self._states is not None or self._stamp != weights_stamp(self.model):
+        if self._runner is None or self._states is not None or self._stamp != weights_version(self.model):
             return None
         return self._runner.row_runner
 
@@ -167,12 +162,12 @@ class Encoder(nn.Module):
         drop_capturing_hooks(self.model)
         # A copy may be trained, so it shares no states. Encoders in one pickle still share their weights.
         shared = self._copied_together or self._states is not None
-        runner = self._runner if self._stamp == weights_stamp(self.model) else None
+        runner = self._runner if self._stamp == weights_version(self.model) else None
         return {**self.__dict__, "_states": None, "_copied_together": shared, "_runner": runner}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._stamp = weights_stamp(self.model)  # versions of copied weights restart at 0
+        self._stamp = weights_version(self.model)  # versions of copied weights restart at 0
 
     def _apply(self, fn: Any, recurse: bool = True) -> Encoder:
         before = self._weights_location()
@@ -245,7 +240,7 @@ class Encoder(nn.Module):
 
     def _hidden_states(self, inputs: Tensor, mask: Tensor, padded: bool | None = None) -> list[Tensor]:
         if self._runner is not None and self._scores and not inputs.is_floating_point():
-            if self._stamp == weights_stamp(self.model):
+            if self._stamp == weights_version(self.model):
                 return self._runner(inputs, mask)
             logger.warning("The encoder's weights changed: the copy that %s prepared is dropped.", self._runner.name)
             self.run_with(None)

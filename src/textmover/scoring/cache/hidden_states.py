@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from textmover.modules.devices import machine_of, new_lock
-from textmover.modules.encoder.encoder import Encoder, weights_stamp
+from textmover.modules.devices import machine_of, new_lock, weights_version
+from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, UNTRACED
 from textmover.scoring.cache.state_files import StateFiles
 from textmover.scoring.cache.state_folders import VERSIONS
@@ -213,7 +213,7 @@ class _Group:
         self._members.add(encoder)
         for member in [encoder, *self.encoders]:
             member.share(self, self.model, self.computed)
-        self._stamp = weights_stamp(self.model)
+        self._stamp = weights_version(self.model)
         self.forget()
 
     def leave(self, encoder: Encoder) -> None:
@@ -227,14 +227,14 @@ class _Group:
             model = encoder.copied_model()
             # A compiled runner refers to the weights, so it has to be copied with them.
             runner = copy.deepcopy(encoder.runner, {id(self.model): model})
-            self.model, self._stamp = model, weights_stamp(model)
+            self.model, self._stamp = model, weights_version(model)
             for member in remaining:
                 member.model = model
                 member._runner, member._stamp = runner, self._stamp
 
     def _check_weights(self) -> bool:
         """Return whether the weights are unchanged since the states were computed."""
-        if self._stamp == weights_stamp(self.model):
+        if self._stamp == weights_version(self.model):
             return True
         members = list(self.encoders)
         if len(members) > 1:
