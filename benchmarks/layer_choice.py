@@ -17,10 +17,10 @@ import torch
 from ladder import Judged
 from numpy.typing import NDArray
 
+from textmover.experiments.anisotropy import with_all_layers
 from textmover.functional.cost import unit_vectors
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.modules.devices import own_arithmetic
-from textmover.modules.layer_similarity import with_all_layers
 from textmover.modules.metric_model import MetricModel
 from textmover.presets import preset_config
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, perturb
-from textmover.perturbations.phrases import WordPool
+from textmover.perturbations.sentence_edits import WordPool
 from textmover.perturbations.severity import SeverityTable
 
 HERE = Path(__file__).resolve().parent

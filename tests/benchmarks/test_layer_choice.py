@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from textmover import Scorer
-from textmover.modules.layer_similarity import with_all_layers
+from textmover.experiments.anisotropy import with_all_layers
 from textmover.presets import build_metric, preset_config
 from textmover.types import Segment
 

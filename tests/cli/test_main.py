@@ -73,7 +73,7 @@ def test_help_fits_one_screen_and_loads_no_package(columns, most):
         ("evaluate", "--level", "textmover.meta_evaluation:LEVELS"),
         ("robustness", "--baselines", "textmover.scoring.lexical:LEXICAL"),
         ("robustness", "--format", "textmover.report.table_formats:PAGE_FORMATS"),
-        ("analyse-layers", "--centering", "textmover.modules.layer_similarity:CENTERINGS"),
+        ("analyse-layers", "--centering", "textmover.experiments.anisotropy:CENTERINGS"),
         ("export", "--backend", "textmover.scoring.backends:EXPORTED"),
     ],
 )
@@ -203,7 +203,7 @@ def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
     from dataclasses import fields
 
     from textmover.modules.config import MetricConfig
-    from textmover.scoring.config_flags import field_flag
+    from textmover.scoring.field_options import field_flag
 
     text, usual = run("score", "--help-metric").out, run("score", "--help").out
     for entry in fields(MetricConfig):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from textmover.explaining.words import FAINT, align_words
+from textmover.explaining.word_matches import FAINT, align_words
 
 
 def weights(found) -> np.ndarray:

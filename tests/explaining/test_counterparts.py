@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from textmover.explaining.words import unrelated_closeness
+from textmover.explaining.word_matches import unrelated_closeness
 from textmover.scoring import Scorer
 
 UNLIKE = [

@@ -4,7 +4,7 @@ import pytest
 
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.phrases import WordPool
+from textmover.perturbations.sentence_edits import WordPool
 from textmover.types import ParsedText
 
 

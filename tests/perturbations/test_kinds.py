@@ -10,7 +10,7 @@ import pytest
 from textmover.perturbations.kinds import ALIASES, KINDS, all_perturbations, perturb_texts, resolve_types
 from textmover.perturbations.parsed_clauses import Parses, word_tags
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
-from textmover.perturbations.phrases import Phrase, WordPool
+from textmover.perturbations.sentence_edits import Phrase, WordPool
 from textmover.perturbations.severity import SeverityTable, shipped_table
 from textmover.types import InputError, ParsedText
 

@@ -1,6 +1,7 @@
 """RoMe as it comes along: the released parser and classifier on the embedded encoder."""
 
 import functools
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -63,6 +64,13 @@ def test_texts_of_any_kind_have_a_score(scorer):
     assert result.scores[[0, 1, 3]].tolist() == [0, 0, 0]
     assert result.counts["empty"] >= 3
     assert result.counts["long"] == 1
+
+
+def test_ways_to_write_the_same_letters_score_alike(scorer):
+    texts = ["José ate a crêpe at the café in Zürich."], ["At the café in Zürich, José had a crêpe."]
+    decomposed = [[normalize("NFD", text) for text in side] for side in texts]
+    assert decomposed[0] != texts[0]
+    assert scorer.score(*decomposed).scores == scorer.score(*texts).scores
 
 
 def test_the_network_that_comes_along_joins_its_features(scorer, found):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.explaining.words import align_words
+from textmover.experiments.anisotropy import analyse_layers, with_all_layers
+from textmover.explaining.word_matches import align_words
 from textmover.metrics import TextMoverBERTScore, TextMoverScore
-from textmover.modules.layer_similarity import analyse_layers, with_all_layers
 from textmover.presets import PRESETS
 from textmover.scoring import EncoderMemory, Scorer, load_checkpoint, save_checkpoint
 

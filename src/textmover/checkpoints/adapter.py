@@ -16,8 +16,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from textmover.checkpoints.encoder_entry import encoder_prefix, split_state, trained_encoder
-from textmover.checkpoints.files import CONFIG, check_entries
+from textmover.checkpoints.encoder_state import encoder_prefix, split_state, trained_encoder
+from textmover.checkpoints.weight_files import CONFIG, check_entries
 from textmover.modules.assembly import DIFFERENCE, untrained
 from textmover.modules.encoder.encoder_identity import base_of, identity_of, weights_print
 from textmover.safe_reading import read_json

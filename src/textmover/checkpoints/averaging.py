@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from textmover.checkpoints.encoder_entry import encoder_prefix, name_weights, trained_encoder
+from textmover.checkpoints.encoder_state import encoder_prefix, name_weights, trained_encoder
 from textmover.checkpoints.statistics_files import fitted_names
 from textmover.modules.assembly import as_table, untrained
 from textmover.modules.devices import evaluating

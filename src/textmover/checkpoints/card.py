@@ -11,7 +11,7 @@ import yaml
 
 from textmover._version import __version__
 from textmover.checkpoints.adapter import adapter_report
-from textmover.checkpoints.encoder_entry import name_weights
+from textmover.checkpoints.encoder_state import name_weights
 from textmover.checkpoints.loading import load_metric
 from textmover.checkpoints.saving import METRIC_USAGE
 from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_text

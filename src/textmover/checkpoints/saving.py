@@ -18,9 +18,9 @@ from torch import nn
 
 from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig, as_adapter
-from textmover.checkpoints.encoder_entry import name_weights, trained_encoder
-from textmover.checkpoints.files import CONFIG, FORMAT, WEIGHTS, write_config, write_weights
+from textmover.checkpoints.encoder_state import name_weights, trained_encoder
 from textmover.checkpoints.loading import load_checkpoint
+from textmover.checkpoints.weight_files import CONFIG, FORMAT, WEIGHTS, write_config, write_weights
 from textmover.files import atomic_folder
 from textmover.modules.assembly import ENCODER_FOLDER
 from textmover.modules.devices import lasting

@@ -18,7 +18,7 @@ from textmover.meta_evaluation.significance.bootstrap import FEW, UNKNOWN, Inter
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
 from textmover.perturbations.parsed_clauses import Parses
 from textmover.perturbations.perturbations import Perturbation
-from textmover.perturbations.words import Neighbours
+from textmover.perturbations.word_substitution import Neighbours
 from textmover.readers.judgements import load_description, read_judgements
 from textmover.readers.segments import Columns, read_segments, read_texts
 from textmover.report.figures.matplotlib import HeatGroup, draw_heat_map

@@ -16,7 +16,7 @@ from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS
 from textmover.readers.csv_and_jsonl import named
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.table_formats import pick, plain
-from textmover.scoring.config_flags import field_flag, field_value, written
+from textmover.scoring.field_options import field_flag, field_value, written
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, Segment
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from textmover.explaining.shares import rome_shares
-from textmover.explaining.words import word_spans
+from textmover.explaining.word_matches import word_spans
 from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.modules.tokens.unknown_tokens import apart
-from textmover.report.explanation.explanation import (
+from textmover.report.explanation.explained_scores import (
     ExplainedMatch,
     ExplainedText,
     ExplainedTrees,
@@ -41,7 +41,7 @@ MEANINGS = {
 def explain_rome(
     metric: RomeMetric, hypothesis: str, reference: str, components: Mapping[str, float], *, empty: bool
 ) -> dict[str, Any]:
-    """Return the fields of an :class:`~textmover.report.explanation.explanation.Explanation` of RoMe for a pair."""
+    """Return the fields of the :class:`~textmover.report.explanation.explained_scores.Explanation` of a RoMe score."""
     hyp, ref = (metric.text_features(metric.tokenize([text]).to(metric.device)) for text in (hypothesis, reference))
     vectors = (aligned.vectors for aligned in apart(ref, hyp))
     cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]

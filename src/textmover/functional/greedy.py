@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from textmover.functional._arguments import LOG_ZERO, check_problem
-from textmover.functional.score_normalization import f_score
+from textmover.functional.score_combination import f_score
 from textmover.types import MatchResult
 
 
@@ -32,7 +32,7 @@ def greedy_matching(
         b: Hypothesis weights, likewise.
         reference_mask: True for reference tokens that may be matched.
         hypothesis_mask: True for hypothesis tokens that may be matched.
-        alpha: Weight of F_alpha (see :func:`~textmover.functional.score_normalization.f_score`).
+        alpha: Weight of F_alpha (see :func:`~textmover.functional.score_combination.f_score`).
         with_plan: Return the recall plan, ``a_i`` at each token's (first) best partner.
 
     Returns:

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from textmover.functional._arguments import LOG_ZERO, check_problem, check_temperature
-from textmover.functional.score_normalization import f_score
+from textmover.functional.score_combination import f_score
 from textmover.functional.sinkhorn import sinkhorn
 from textmover.types import MatchResult
 
@@ -54,7 +54,7 @@ def twmd(
         tolerance: Marginal error to converge to; gradients are then implicit (see :func:`sinkhorn`).
         max_iterations: Maximum number of iterations with a ``tolerance``.
         value: Which value of the plan to report.
-        alpha: Weight of F_alpha (see :func:`~textmover.functional.score_normalization.f_score`).
+        alpha: Weight of F_alpha (see :func:`~textmover.functional.score_combination.f_score`).
         with_plan: Return the recall plan.
 
     Returns:

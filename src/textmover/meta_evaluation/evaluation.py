@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.meta_evaluation.agreement.preferences import preference_pairs
-from textmover.meta_evaluation.agreement.within_group import (
+from textmover.meta_evaluation.agreement.group_agreement import (
     EQUAL,
     Agreement,
     CorrelationAgreement,
@@ -21,6 +20,7 @@ from textmover.meta_evaluation.agreement.within_group import (
     SoftSystemAgreement,
     SystemAgreement,
 )
+from textmover.meta_evaluation.agreement.preferences import preference_pairs
 from textmover.meta_evaluation.results import Evaluation, Exclusion, MetricAgreement, MetricScores, Protocol
 from textmover.meta_evaluation.significance.bootstrap import MIN_CLUSTERS, few_to_draw, mean_of_draws, percentiles
 from textmover.meta_evaluation.significance.significance_tests import p_value_matrix, significance_clusters, swap_signs

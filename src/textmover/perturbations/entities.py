@@ -10,7 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 from textmover.perturbations.parsed_clauses import Parse, word_tags
-from textmover.perturbations.phrases import (
+from textmover.perturbations.sentence_edits import (
     Edit,
     Phrase,
     Word,

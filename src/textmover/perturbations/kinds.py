@@ -11,9 +11,9 @@ from textmover.perturbations.entities import entity, roles
 from textmover.perturbations.parsed_clauses import Parse, Parses
 from textmover.perturbations.passive_voice import to_active, to_passive, turned
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, check_length, notation, perturb
-from textmover.perturbations.phrases import Function, Phrase, WordPool
+from textmover.perturbations.sentence_edits import Function, Phrase, WordPool
 from textmover.perturbations.severity import shipped_table
-from textmover.perturbations.words import Neighbours, adjective, random_word, substitute
+from textmover.perturbations.word_substitution import Neighbours, adjective, random_word, substitute
 from textmover.types import InputError
 from textmover.types.argument_checks import did_you_mean
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -210,8 +211,11 @@ class RomeMetric(ConfiguredMetric):
                 yield from head.named_parameters(prefix=name)
 
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:
-        """Texts as token ids of the word vectors' encoder, on the CPU."""
-        return self.reader.metric.tokenize(texts)
+        """Return texts as token ids of the word vectors' encoder, on the CPU.
+
+        Texts are composed (Unicode NFC) first: the parser tells apart ways to write the same letter.
+        """
+        return self.reader.metric.tokenize([unicodedata.normalize("NFC", text) for text in texts])
 
     # --- texts --------------------------------------------------------------------------------------------------------
 

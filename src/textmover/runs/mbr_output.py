@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from textmover.files import check_output
-from textmover.partial_file import partial_file
+from textmover.partial_output import partial_file
 from textmover.readers.candidates import Candidates
 from textmover.runs.shards.score_formats import check_compression, compressed, format_of
 from textmover.scoring.mbr import Choice

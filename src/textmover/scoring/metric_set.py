@@ -19,8 +19,8 @@ from textmover.modules.metric_model import MetricModel
 from textmover.presets import PRESETS, preset_config
 from textmover.readers.segments import read_lines
 from textmover.scoring.cache.hidden_states import EncoderMemory
-from textmover.scoring.config_flags import FIELD, given_fields
-from textmover.scoring.engine.pair_scores import unusual
+from textmover.scoring.engine.pair_table import unusual
+from textmover.scoring.field_options import FIELD, given_fields
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import build_scorer, load_scorer
 from textmover.types import InputError, SegmentScores

@@ -30,12 +30,12 @@ from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.corpus_statistics import ScorerStatistics, check_fitted, check_sources
 from textmover.scoring.engine.engine import CACHE_BYTES, Engine
-from textmover.scoring.engine.pair_scores import Counts
+from textmover.scoring.engine.pair_table import Counts
 from textmover.scoring.precision_and_backend import Precision, apply_precision
 from textmover.types import InputError, MarkedTexts, SegmentMetric, SegmentScores, SourcedReferences, check_choice
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explanation import Explanation
+    from textmover.report.explanation.explained_scores import Explanation
     from textmover.scoring.mbr import MbrResult
 
 

@@ -17,7 +17,7 @@ from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor, nn
 from typing_extensions import Self
 
-from textmover.checkpoints.encoder_entry import encoder_entry
+from textmover.checkpoints.encoder_state import encoder_entry
 from textmover.checkpoints.loading import load_metric
 from textmover.checkpoints.run_checkpoints import metric_entry
 from textmover.data.datamodule import SourcesDataModule

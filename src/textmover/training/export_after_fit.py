@@ -13,12 +13,12 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import interpolate
-from textmover.checkpoints.encoder_entry import trained_encoder
-from textmover.checkpoints.files import CARD
+from textmover.checkpoints.encoder_state import trained_encoder
 from textmover.checkpoints.loading import load_checkpoint
 from textmover.checkpoints.run_checkpoints import read_run_checkpoint
 from textmover.checkpoints.saving import save_checkpoint
 from textmover.checkpoints.statistics_files import fitted_names
+from textmover.checkpoints.weight_files import CARD
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import RatedSource
 from textmover.files import atomic_file

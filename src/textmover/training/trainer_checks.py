@@ -16,7 +16,7 @@ from pytorch_lightning.plugins.io.wrapper import _WrappingCheckpointIO
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch import Tensor
 
-from textmover.checkpoints.encoder_entry import encoder_misfit
+from textmover.checkpoints.encoder_state import encoder_misfit
 from textmover.checkpoints.run_checkpoints import metric_entry, read_run_checkpoint
 from textmover.data.datamodule import SourcesDataModule
 from textmover.training.callbacks import AtomicCheckpoints

@@ -4,9 +4,9 @@ import sys
 import pytest
 from tests.cli.shared import is_png
 
+from textmover.experiments.anisotropy import CENTERINGS, analyse_layers, with_all_layers
 from textmover.modules import MetricConfig
 from textmover.modules.assembly import assemble
-from textmover.modules.layer_similarity import CENTERINGS, analyse_layers, with_all_layers
 
 TEXTS = [
     "the cat sat on the street",

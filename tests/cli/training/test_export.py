@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from textmover.checkpoints.encoder_entry import name_weights
+from textmover.checkpoints.encoder_state import name_weights
 from textmover.scoring import Scorer, load_metric, save_checkpoint
 
 TEXTS = (["a cat sat in the street", "she will sing"], ["the cat sat on a street", "he can not sing"])

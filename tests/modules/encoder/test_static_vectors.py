@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.modules.encoder import converted_files, static_vectors, vector_files
+from textmover.modules.encoder import conversion_cache, static_vectors, vector_files
 from textmover.modules.encoder import vector_files as vector_cache
 from textmover.modules.encoder.source import file_sha256
 from textmover.modules.encoder.static_vectors import StaticEncoder, StaticVectors, is_static
@@ -242,7 +242,7 @@ def test_a_file_that_rests_is_hashed_once(tmp_path, cache, monkeypatch):
     assert StaticVectors.open(path).sha256 == file_sha256(path) != first.sha256
 
 
-@pytest.mark.parametrize("name", [vector_cache.MATRIX, vector_cache.WORDS, converted_files.ENTRY])
+@pytest.mark.parametrize("name", [vector_cache.MATRIX, vector_cache.WORDS, conversion_cache.ENTRY])
 @pytest.mark.parametrize("damage", ["cut", "gone"])
 def test_a_damaged_cache_is_made_anew(tmp_path, cache, name, damage):
     path = glove(tmp_path / "v")
@@ -257,7 +257,7 @@ def test_a_damaged_cache_is_made_anew(tmp_path, cache, name, damage):
 def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_folder(tmp_path, monkeypatch, caplog, no_parser):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(converted_files, "_temporary", {})
+    monkeypatch.setattr(conversion_cache, "_temporary", {})
     path = glove(tmp_path / "v")
     vectors = StaticVectors.open(path)
     assert list(vectors.vocabulary) == list(TABLE)
@@ -274,7 +274,7 @@ def test_no_room_anywhere_is_an_error(tmp_path, monkeypatch):
 
     path = glove(tmp_path / "v")
     for name in ("mkdtemp", "mkstemp"):
-        monkeypatch.setattr(converted_files.tempfile, name, full)
+        monkeypatch.setattr(conversion_cache.tempfile, name, full)
     with pytest.raises(InputError, match=r"space for the weights from .*No space left on device\. Set XDG_CACHE_HOME"):
         StaticVectors.open(path)
 

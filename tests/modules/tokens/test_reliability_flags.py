@@ -23,7 +23,7 @@ from textmover.modules.tokens.reliability_flags import (
 from textmover.presets import build_metric, preset_config
 from textmover.report.explanation.parts import FLAGS, flag_notes
 from textmover.scoring import Scorer
-from textmover.scoring.engine.pair_scores import READERS, WARNINGS, unusual
+from textmover.scoring.engine.pair_table import READERS, WARNINGS, unusual
 from textmover.types import SourcedReferences
 
 UNKNOWN, SCRIPT, LANGUAGE, REPETITION = "unknown", "script", "language", "repetition"

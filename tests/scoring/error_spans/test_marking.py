@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from textmover import MetricConfig, MetricModel, Scorer
-from textmover.explaining.words import words_of_texts
+from textmover.explaining.word_matches import words_of_texts
 from textmover.modules.error_spans.head import ErrorLogits
 from textmover.rome import RomeConfig, RomeMetric
 from textmover.scoring.error_spans import marking

@@ -16,7 +16,7 @@ from textmover.files import check_output, write_output
 from textmover.report import check_matplotlib
 from textmover.report.table_formats import PAGE_FORMATS, Page, page_text, print_blocks
 from textmover.safe_reading import Place, converted, read_yaml
-from textmover.scoring.config_flags import FIELD, field_flag, given_fields
+from textmover.scoring.field_options import FIELD, field_flag, given_fields
 from textmover.terminal import progress_bars
 from textmover.types import InputError
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from textmover.perturbations.kinds import KINDS, every_type, read_degrees, resolve_types
 from textmover.perturbations.parsed_clauses import Parses
-from textmover.perturbations.words import Neighbours
+from textmover.perturbations.word_substitution import Neighbours
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)

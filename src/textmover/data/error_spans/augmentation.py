@@ -13,7 +13,7 @@ from textmover.data.split import normalise_reference
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.parsed_clauses import Parse
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.phrases import NEGATIVE, keyed_random
+from textmover.perturbations.sentence_edits import NEGATIVE, keyed_random
 from textmover.perturbations.severity import shipped_table
 from textmover.types import InputError, MarkedSegment
 from textmover.types.error_spans import ErrorSpan

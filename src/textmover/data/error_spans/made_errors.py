@@ -28,7 +28,7 @@ from textmover.data.split import HELD_BACK_SHARE, split_held_back
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.parsed_clauses import Parse
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.phrases import WordPool, mixed
+from textmover.perturbations.sentence_edits import WordPool, mixed
 from textmover.perturbations.severity import shipped_table
 from textmover.types import InputError, MarkedSegment, check_share
 from textmover.types.error_spans import ErrorSpan, Severity

@@ -17,7 +17,7 @@ from textmover.data.labelled import TASKS, LabelledSource, LabelledText, LabelsD
 from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, parted
 from textmover.perturbations.perturbations import PERTURBATIONS
-from textmover.perturbations.phrases import (
+from textmover.perturbations.sentence_edits import (
     Edit,
     Function,
     Phrase,

@@ -20,7 +20,7 @@ from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, text_hash
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.phrases import WordPool, by_weight, keyed_random
+from textmover.perturbations.sentence_edits import WordPool, by_weight, keyed_random
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import rows_where

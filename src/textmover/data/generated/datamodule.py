@@ -13,7 +13,7 @@ from textmover.data.sources import RatedSource, Source, check_judged
 from textmover.data.split import HELD_BACK_SHARE, split_held_back, text_hash
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
-from textmover.perturbations.phrases import WordPool, keyed_random
+from textmover.perturbations.sentence_edits import WordPool, keyed_random
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.segments import read_texts
 from textmover.types import InputError, MarkedSegment, Segment, plural

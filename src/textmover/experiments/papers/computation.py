@@ -19,7 +19,7 @@ from textmover.modules.config import DEFAULT_ENCODER
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.evaluation.wording import STATISTIC_NAMES
 from textmover.report.table_formats import DIGITS, Section, block, interval, number, pick
-from textmover.scoring.config_flags import FIELD
+from textmover.scoring.field_options import FIELD
 
 
 def figure_path(page: Path, name: str) -> Path:

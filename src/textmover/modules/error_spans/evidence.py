@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from textmover.functional import pairwise_similarity, unit_vectors
-from textmover.functional.edits import any_of_pieces, shortest_edits
+from textmover.functional.edit_scripts import any_of_pieces, shortest_edits
 from textmover.modules.tokens.unknown_tokens import apart, token_keys
 from textmover.types import SpecialToken, TokenEmbeddings
 from textmover.types.word_splitting import UNSPACED

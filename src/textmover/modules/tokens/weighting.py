@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from textmover.functional.cost import unit_vectors
-from textmover.functional.ngrams import Units, compact, ngrams, words
+from textmover.functional.token_pooling import Units, compact, ngrams, words
 from textmover.modules.config import MetricConfig, SpecialTokens
 from textmover.modules.tokens.statistics import IdfTable
 from textmover.modules.tokens.unknown_tokens import apart, token_keys

@@ -46,7 +46,7 @@ class NamedSet:
     parts: Mapping[str, Part]  # a single part has the key ""
     address: str  # URL prefix of the published files
     checked: str  # date when the address was last checked
-    layout: str = "table"  # see :mod:`textmover.readers.public_sets.layouts`
+    layout: str = "table"  # see :mod:`textmover.readers.public_sets.dataset_conversion`
     sha256: Mapping[str, str] = field(default_factory=dict)  # of published files, if known
 
 

@@ -22,7 +22,7 @@ from filelock import FileLock
 from textmover._version import __version__
 from textmover.files import atomic_bytes, file_sha256
 from textmover.readers.public_sets.catalogue import FOLDER, NamedSet, Part, data_folder, find_parts, named_sets
-from textmover.readers.public_sets.layouts import LayoutError, Row, converted, paths_of
+from textmover.readers.public_sets.dataset_conversion import LayoutError, Row, converted, paths_of
 from textmover.terminal import progress_bars
 from textmover.types import InputError, plural
 

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from textmover.files import atomic_file
 from textmover.markdown_escaping import one_line
-from textmover.partial_file import partial_file
+from textmover.partial_output import partial_file
 from textmover.report.error_spans.records import (
     ErrorCount,
     MarkedLine,

@@ -25,7 +25,7 @@ from textmover.report.figures.matplotlib import figure_path, fonts_for, save_fig
 from textmover.report.figures.scales import signed
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explanation import Explanation
+    from textmover.report.explanation.explained_scores import Explanation
 
 SMALLEST, LARGEST = 0.165, 0.4  # minimum and maximum cell size, in inches
 GRID_SIZE = 8.6  # preferred size of the longer grid side, in inches; cells are never smaller than SMALLEST

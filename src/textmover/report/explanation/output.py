@@ -27,7 +27,7 @@ from textmover.report.templating import check_jinja
 from textmover.terminal import console, print_table
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explanation import ExplainedLine, ExplainedTrees, Explanation, SideName
+    from textmover.report.explanation.explained_scores import ExplainedLine, ExplainedTrees, Explanation, SideName
 
 UNMATCHED = "underline"  # additional style of words without a counterpart, visible without colours too
 BAR = 12  # length of the longest bar, in characters

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from textmover.functional.cost import pairwise_similarity, unit_vectors
-from textmover.functional.ngrams import Units
+from textmover.functional.token_pooling import Units
 from textmover.modules.tokens.unknown_tokens import apart
 from textmover.rome.config import RomeConfig
 from textmover.rome.features.semantic import SemanticResult, semantic_similarity, taking_part, word_weights

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from textmover.functional.cost import pairwise_similarity, unit_vectors
 from textmover.functional.exact import partial_transport
-from textmover.functional.ngrams import Units
+from textmover.functional.token_pooling import Units
 from textmover.functional.word_alignment import (
     aligned_distances,
     aligned_transport,

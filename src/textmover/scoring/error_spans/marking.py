@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from textmover.explaining.words import TokenWords, words_of_texts
+from textmover.explaining.word_matches import TokenWords, words_of_texts
 from textmover.modules.error_spans.head import (
     ErrorCalibration,
     ErrorLogits,

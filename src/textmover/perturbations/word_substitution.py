@@ -12,7 +12,7 @@ from random import Random
 
 from textmover.perturbations.entities import always_capitalised
 from textmover.perturbations.parsed_clauses import Parse, word_tags
-from textmover.perturbations.phrases import (
+from textmover.perturbations.sentence_edits import (
     FUNCTION_WORDS,
     NEGATIVE,
     Edit,

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
-from textmover.functional.edits import shortest_edits
+from textmover.functional.edit_scripts import shortest_edits
 
 
 def ways(reference: str, hypothesis: str) -> tuple[int, list[set[tuple[str, int]]]]:

@@ -18,7 +18,7 @@ from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.modules.tokens.weighting import Role, Side
 from textmover.modules.tokens.word_tokenizer import split_words
 from textmover.report.evaluation.disagreements import Alignment, Link
-from textmover.report.explanation.explanation import ExplainedMatch, ExplainedText, WordPair
+from textmover.report.explanation.explained_scores import ExplainedMatch, ExplainedText, WordPair
 from textmover.types import InputError, SegmentMetric, SpecialToken, TokenBatch
 from textmover.types.word_splitting import UNSPACED, goes_on
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from textmover.checkpoints.encoder_entry import encoder_prefix, name_weights, split_state
+from textmover.checkpoints.encoder_state import encoder_prefix, name_weights, split_state
 from textmover.modules import MetricConfig, MetricModel
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint, save_encoder
 from textmover.training.optimization import LoraConfig, add_lora

@@ -4,8 +4,8 @@ import pytest
 
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.phrases import WordPool
-from textmover.perturbations.words import adjective_table, inflected
+from textmover.perturbations.sentence_edits import WordPool
+from textmover.perturbations.word_substitution import adjective_table, inflected
 
 TABLE = adjective_table()
 

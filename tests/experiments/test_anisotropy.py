@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from textmover.experiments.anisotropy import CENTERINGS, analyse_layers, draw_pairs, read_tokens, with_all_layers
 from textmover.modules import MetricConfig
 from textmover.modules.assembly import Parts, assemble
-from textmover.modules.layer_similarity import CENTERINGS, analyse_layers, draw_pairs, read_tokens, with_all_layers
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
 TEXTS = [
