@@ -28,6 +28,7 @@ FLAGS = {
     "language": "not in English",
     "script": "in another script",
     "unknown": "with unknown tokens",
+    "look-alikes": "with look-alike letters",
     "repetition": "with a repeated phrase",
     "same output": "with the same output",
     "copied": "copies of the source",

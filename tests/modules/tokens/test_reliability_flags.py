@@ -26,7 +26,7 @@ from textmover.scoring import Scorer
 from textmover.scoring.engine.pair_table import READERS, WARNINGS, unusual
 from textmover.types import SourcedReferences
 
-UNKNOWN, SCRIPT, LANGUAGE, REPETITION = "unknown", "script", "language", "repetition"
+UNKNOWN, SCRIPT, LANGUAGE, REPETITION, LOOK_ALIKES = "unknown", "script", "language", "repetition", "look-alikes"
 TEXTS = {
     "Доброе утро, как дела?": {SCRIPT},
     "Сегодня хорошая погода.": {SCRIPT},
@@ -68,6 +68,10 @@ TEXTS = {
     "Il treno arriva alla stazione alle otto e il gatto dorme su una sedia di legno in casa mia da ieri": {LANGUAGE},
     "Il treno arriva alle otto": {LANGUAGE},
     "Hund und Katze": set(),
+    "The o\ufb03ce is closed, and the \ufb01rst \ufb02oor too.": {LOOK_ALIKES},
+    "\uff34\uff48\uff45 office is closed today, as the sign on its door says.": {LOOK_ALIKES},
+    "Th\u0435 office is closed today.": {LOOK_ALIKES},
+    "The \U0001d41b\U0001d428\U0001d425\U0001d41d word is new, and all the other words are old.": {LOOK_ALIKES},
     "Renée's brother Jürgen bought a new car yesterday.": set(),
 }
 """Flags of texts with the embedded encoder, which was made for English: 13 scripts, emoji, code, mixed texts, loops."""
@@ -96,7 +100,7 @@ def test_plain_english_is_not_flagged(metric, shared_folder):
     flagged = sum(
         text_flags(metric.tokenize(texts[start : start + 64]), metric.languages)[name].sum()
         for start in range(0, len(texts), 64)
-        for name in (UNKNOWN, SCRIPT, LANGUAGE, REPETITION)
+        for name in (UNKNOWN, SCRIPT, LANGUAGE, REPETITION, LOOK_ALIKES)
     )
     assert len(texts) == 10_000
     assert flagged < 0.001 * len(texts)

@@ -91,6 +91,13 @@ SHARED = r"ªºµ²³¹¼-¾ʰ-˿\u2070-\u209c\u2100-\u218b\u2460-\u24ff\u2776-\
 """Letters and numbers that occur in texts of any script."""
 
 
+LOOK_ALIKES = re.compile(
+    "[\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a\u24b6-\u24e9\U0001d400-\U0001d7ff]"
+    "|[A-Za-z][\u0400-\u04ff]|[\u0400-\u04ff][A-Za-z]"
+)
+"""Ligatures, full-width, circled and mathematical letters, and Cyrillic letters next to Latin ones in a word."""
+
+
 def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndarray]:
     """Return flags by name, bool ``[B]``, of a batch on the CPU; no ``languages`` of the metric means all."""
     none = np.zeros(len(batch), dtype=bool)
@@ -98,15 +105,18 @@ def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndar
     known = ordinary if batch.unknown is None else ordinary & (batch.unknown == 0)
     missing = np.array([len(words) for words in batch.unknown_words or ()])
     script = [not one.isascii() and other_script(one, languages) != "" for one in batch.texts]
+    english = tuple(languages) == ("en",)
     not_english = [
-        tuple(languages) == ("en",) and not flagged and not is_english([text[:READ_CHARACTERS]])
+        english and not flagged and not is_english([text[:READ_CHARACTERS]])
         for text, flagged in zip(batch.texts, script, strict=True)
     ]
+    look_alikes = [english and not one.isascii() and LOOK_ALIKES.search(one) is not None for one in batch.texts]
     return {
         "truncated": np.array(batch.truncated, dtype=bool),
         "unknown": none if batch.unknown_words is None else missing > MAX_SHARE * (missing + known.sum(dim=1).numpy()),
         "script": np.array(script, dtype=bool),
         "language": np.array(not_english, dtype=bool),
+        "look-alikes": np.array(look_alikes, dtype=bool),
         "repetition": _phrase_repetitions(batch, ordinary.numpy()) if batch.mask.shape[1] >= MIN_UNITS else none,
     }
 

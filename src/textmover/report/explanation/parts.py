@@ -111,6 +111,7 @@ FLAGS = {
     "unknown": "the encoder does not know more than a tenth of a text's tokens: the score means little",
     "script": "a text is in a script that the metric does not support: the score means little",
     "language": "a text does not look English (the metric was made for English): the score means little",
+    "look-alikes": "letters only look like plain ones, such as ligatures: the encoder reads other words",
     "repetition": "the hypothesis repeats one phrase, which can score high",
     "copied": "the hypothesis is its source, copied: where there is a reference, that alone judges it",
     "untranslated": "the hypothesis is in the language of its source: the score means little",

@@ -68,6 +68,7 @@ WARNINGS = {
     "unknown": "had a text with more than a tenth of its tokens unknown to the encoder",
     "script": "had a text in a script that the metric does not support",
     "language": "had a text that does not look English (the metric was made for English)",
+    "look-alikes": "had letters that only look like plain ones (ligatures, full-width or Cyrillic letters in English)",
     "repetition": "had a hypothesis that repeats one phrase",
     "same output": "had a hypothesis that recurs in many segments with different references",
     "copied": "had a hypothesis that is its source, copied",
@@ -93,6 +94,7 @@ READERS = {
 WAYS_OUT = {
     "empty": "`score --format tsv` flags each",
     **dict.fromkeys(("unknown", "script", "language", "untranslated", "off target"), "such results mean little"),
+    "look-alikes": "the encoder reads other words, so write plain letters",
     "repetition": "check the system that wrote them; such loops can score high",
     "same output": "check whether the system gives a stock answer (`score --format tsv` flags each)",
     "few candidates": "give three or more",
