@@ -163,7 +163,7 @@ def test_a_subclass_that_hands_its_arguments_on_loads(tiny_encoder, tmp_path):
     ("change", "message"),
     [
         (lambda content: content.pop("hyper_parameters"), "it is of an earlier version: turn it into a metric with"),
-        (lambda content: content["textmover"].update(module="ClassificationModule"), "one of a ClassificationModule"),
+        (lambda content: content["textmover"].update(module="ClassificationModule"), "but got ClassificationModule"),
         (lambda content: content["textmover"].pop("config"), "does not say"),
         (lambda content: content["textmover"]["config"].update(temperature=3.0), "its `temperature` is 3.0"),
         (lambda content: content["state_dict"].popitem(last=False), "Expected weights that fit"),
