@@ -182,7 +182,7 @@ def test_a_broken_package_is_said_and_torch_scores(texts, checkpoint, tmp_path):
     ("changes", "message"),
     [
         ({"state_dict": None}, "holds no `state_dict`"),
-        ({"textmover": None}, "does not say (under `textmover`) which metric"),
+        ({"textmover": None}, "its entry `textmover` names no metric"),
         ({"state_dict": {"rating_mean": torch.zeros(())}}, "none of its weights are under `metric.`"),
         ({"state_dict": {"metric.other": torch.zeros(())}}, "to fit its configuration"),
         ({"textmover": {"start": "./gone", "config": {}}}, "was trained from it"),
