@@ -115,7 +115,7 @@ def test_idf_tables_have_to_be_equal_or_fitted_anew(trained):
     same = average_metrics(metrics)
     assert torch.equal(same.weighting.table("reference").counts, metrics[0].weighting.table("reference").counts)
     metrics[1].fit(TEXTS[:2])
-    with pytest.raises(InputError, match="give texts to fit the statistics on again"):
+    with pytest.raises(InputError, match="give texts to refit the statistics on"):
         average_metrics(metrics)
     assert average_metrics(metrics, texts=TEXTS).signature.entries["weights"] == same.signature.entries["weights"]
 
@@ -339,7 +339,7 @@ def test_a_narrow_table_keeps_the_products_of_vectors_that_lie_in_its_directions
             as_token_table(embeddings, dimension)
     centred = tiny_metric(layer=0, centering="corpus", rescale=True)
     centred.fit(REFERENCES)
-    with pytest.raises(InputError, match="texts to fit mean and baseline again on"):
+    with pytest.raises(InputError, match="texts to refit mean and baseline on"):
         as_token_table(centred, 8)
     assert not as_token_table(centred, 8, texts=REFERENCES).needs_fit
 

@@ -79,11 +79,11 @@ def test_the_card_says_how_to_tell_classes(tiny_metric, tmp_path, encoding):
 
 def test_a_metric_with_other_weights_is_refused(classifier, tiny_metric, tmp_path):
     save_checkpoint(tiny_metric(), tmp_path / "other", card="")
-    with pytest.raises(InputError, match="with weights of the print"):
+    with pytest.raises(InputError, match="with weights of the hash"):
         save_classifier(classifier, tmp_path / "labels", card="", metric="../other")
     entries = json.loads((save_classifier(classifier, tmp_path / "labels", card="") / "config.json").read_text())
     (tmp_path / "labels" / "config.json").write_text(json.dumps({**entries, "metric": "../other"}))
-    with pytest.raises(InputError, match="with weights of the print"):
+    with pytest.raises(InputError, match="with weights of the hash"):
         load_classifier(tmp_path / "labels")
 
 
@@ -96,21 +96,24 @@ def test_damaged_and_other_folders_are_refused(classifier, tmp_path):
     head = folder / "head.safetensors"
     whole = head.read_bytes()
     head.write_bytes(whole[:-1] + b"x")
-    with pytest.raises(InputError, match="to be the file that config"):
+    with pytest.raises(InputError, match="to have its hash in config"):
         load_classifier(folder)
     head.write_bytes(whole)
     entries = json.loads((folder / "config.json").read_text())
     for changed, message in (
         ({**entries, "format": 9}, "in format 9"),
         *(
-            ({name: one for name, one in entries.items() if name != key}, f"it holds no such `{key}`: give a folder")
+            (
+                {name: one for name, one in entries.items() if name != key},
+                f"`{key}` is missing or invalid: give a folder",
+            )
             for key in entries.keys() - {"textmover"}
         ),
-        ({**entries, "files": []}, "it holds no such `files`"),
+        ({**entries, "files": []}, "`files` is missing or invalid"),
         ({**entries, "classifier": {"names": ["one"]}}, "`classifier` in .* to describe a classifier"),
-        ({"model_type": "bert"}, "it holds no such `kind`"),
+        ({"model_type": "bert"}, "`kind` is missing or invalid"),
         ({**entries, "classifier": {"classes": ["one"]}}, "at least two `classes`"),
-        ([], "it holds no such `kind`"),
+        ([], "`kind` is missing or invalid"),
     ):
         (folder / "config.json").write_text(json.dumps(changed))
         with pytest.raises(InputError, match=message):

@@ -143,7 +143,7 @@ class AnswerError(Exception):
         (AnswerError(401), "it answered 401 .* no valid token"),
         (AnswerError(403), "it answered 403 .* the token does not allow writing there"),
         (AnswerError(404), "it answered 404 .* no such owner"),
-        (AnswerError(400), "it answered 400 .* the name or the revision does not suit it"),
+        (AnswerError(400), "it answered 400 .* the name or the revision is invalid"),
         (AnswerError(503), "it answered 503 .*: try again later"),
         (ConnectionError("Name or service not known"), "it cannot be reached .ConnectionError: Name or service"),
         (OfflineModeIsEnabled("Cannot reach it: offline mode is enabled."), "HF_HUB_OFFLINE is set: unset it"),

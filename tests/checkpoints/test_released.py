@@ -167,7 +167,7 @@ def test_over_another_encoder_the_default_is_a_preset(tiny_encoder, tmp_path, ca
         ("textmover-genral", "Did you mean 'textmover-general'"),
         ("textmovr", "Did you mean 'textmover-general'"),
         ("textmover-multilingal", "Did you mean 'textmover-multilingual'"),
-        ("textmover-large", "Released metrics that are here: .* give the path"),
+        ("textmover-large", "Installed released metrics: .* give their path"),
     ],
 )
 def test_a_misspelt_released_metric_is_suggested(name, way_out):

@@ -421,7 +421,7 @@ def test_a_download_that_was_interrupted_is_completed(saved, folder, monkeypatch
 def test_a_download_that_cannot_be_completed_says_what_is_there(folder, monkeypatch):
     (folder / "model.safetensors").unlink()
     Hub(monkeypatch, cached=folder)
-    said = r"to hold model.safetensors, but it is missing.*cache holds of owner/metric.*OSError: not here\)$"
+    said = r"to hold model.safetensors, but it is missing.*cached copy of owner/metric.*OSError: not here\)$"
     with pytest.raises(InputError, match=said):
         load_metric("owner/metric")
 

@@ -180,7 +180,7 @@ def test_a_metric_stays_as_it_was_where_a_file_cannot_be_used(everything, files,
     metric = tiny_metric(**EVERYTHING)
     metric.fit(REFERENCES)
     before = scores(metric)
-    with pytest.raises(InputError, match="a baseline along with mean and idf"):
+    with pytest.raises(InputError, match="a baseline fitted with mean and idf"):
         load_statistics(metric, files["mean"], files["idf"])
     with pytest.raises(InputError, match="for centering"):
         load_statistics(metric, files["baseline"])

@@ -308,5 +308,5 @@ def test_an_error_behind_the_scoring_says_where_the_scores_are(tmp_path):
         raise InputError("no.")
     with kept.keeping("a", JUDGED) as take:
         take([MetricScores("one", np.array([1.0, 2.0]))])
-    with pytest.raises(InputError, match=r"^no\. Earlier scores are kept: it is in .*scores\.$"), kept.told():
+    with pytest.raises(InputError, match=r"^no\. Earlier scores are kept in .*scores\.$"), kept.told():
         raise InputError("no.")

@@ -250,9 +250,7 @@ def test_a_held_out_kind_whose_ratings_are_all_equal_is_refused(tmp_path):
 def test_groups_none_of_which_has_a_correlation_are_refused(ratings, tmp_path, rows):
     """Equal ratings within each group, or two segments to a group."""
     path = rated(tmp_path / "groups.tsv", rows)
-    with pytest.raises(
-        InputError, match=r"in some group by 'kind' of the held-back part .* no group has them \(of \d+\)"
-    ):
+    with pytest.raises(InputError, match=r"a group of 'kind' with 3 or more .* in the held-back part .* among \d+"):
         read([ratings], [path], group="kind", scales="as-is")
     read([ratings], [path], scales="as-is")
 

@@ -102,7 +102,7 @@ def test_a_part_of_paraphrases_of_one_another_is_refused_as_it_is_read(tmp_path)
     word = next(f"word{n}" for n in range(100) if is_held_back(f"word{n} 0"))
     rows = [f"{word} {k}\t{word} {k + 1}" for k in range(6)]
     rows += [f"a{n}\tb{n}" for n in range(30) if not is_held_back(f"a{n}")]
-    with pytest.raises(InputError, match=r"3 pairs in the held-back part, .* but got 6 in 1 cluster of .*pairs\.tsv"):
+    with pytest.raises(InputError, match=r"the held-back part, but got 6 in 1 cluster of .*pairs\.tsv"):
         read([write_table(tmp_path / "pairs.tsv", "a\tb", rows)], columns=BOTH)
     rows.append(next(f"a{n}\tb{n}" for n in range(100) if is_held_back(f"a{n}")))
     assert len(read([write_table(tmp_path / "pairs.tsv", "a\tb", rows)], columns=BOTH).parts["held-back"]) == 7
@@ -110,7 +110,7 @@ def test_a_part_of_paraphrases_of_one_another_is_refused_as_it_is_read(tmp_path)
 
 def test_too_few_clusters_to_mine_from(tmp_path):
     path = write_table(tmp_path / "one.tsv", "a\tb", (f"same\tb{n}" for n in range(20)))
-    with pytest.raises(InputError, match=r"the training part, .* but got 20 in 1 cluster of"):
+    with pytest.raises(InputError, match=r"the training part, but got 20 in 1 cluster of"):
         read([path], columns=BOTH, negatives=1, held_back=0.0)
     items = [Paraphrase(("same", f"b{n}"), 0) for n in range(5)]
     with pytest.raises(InputError, match="at least 1 text of other paraphrases"):
@@ -131,7 +131,7 @@ def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
     [
         ({"task": "mnli"}, "a task with paraphrases"),
         ({"columns": LabelColumns(("a",))}, "two columns of texts"),
-        ({"columns": LabelColumns(("a", "b"), "label")}, r"no `columns\.label` without a `task`"),
+        ({"columns": LabelColumns(("a", "b"), "label")}, r"a `task` that defines the labels of `columns\.label`"),
         ({"columns": BOTH, "batch_size": 1}, "`batch_size` to be at least 2"),
         ({"columns": BOTH, "mining": "foo"}, "`mining` to be overlap or metric, but got 'foo'"),
         ({"columns": BOTH, "negatives": -1}, "`negatives` to be a whole number from 0"),

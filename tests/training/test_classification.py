@@ -111,7 +111,7 @@ def test_class_weights():
 
 
 def test_a_source_of_ratings_is_refused(tiny_encoder, tmp_path):
-    with pytest.raises(InputError, match="take MultiTaskModule"):
+    with pytest.raises(InputError, match="use MultiTaskModule"):
         fit(module(tiny_encoder), rated(write_ratings(tmp_path / "ratings.tsv", 60)), epochs=1)
 
 

@@ -108,7 +108,7 @@ def test_a_head_that_nothing_teaches_is_left_out(trained, tmp_path, caplog):
     module = RatingsModule(metric=str(tmp_path / "metric"), bfloat16="no")
     assert module.metric.error_head is None
     assert not module.metric.config.mark_errors
-    assert "The head that marks errors is left out" in caplog.text
+    assert "drops the head that marks errors" in caplog.text
 
 
 def test_a_frozen_encoder_keeps_its_scores(tiny_encoder, tmp_path):

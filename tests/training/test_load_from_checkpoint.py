@@ -132,7 +132,7 @@ def test_a_function_of_storage_and_device_decides(checkpoint):
 
 @pytest.mark.parametrize("place", [{"cpu": "cuda:99"}, {"cpu": "nowhere"}, lambda storage, _: storage.cuda(99)])
 def test_devices_that_are_not_here_are_one_sentence(checkpoint, place):
-    with pytest.raises(InputError, match="`map_location` to give devices that are here, but got: ") as caught:
+    with pytest.raises(InputError, match="`map_location` to give available devices, but got: ") as caught:
         RatingsModule.load_from_checkpoint(checkpoint, map_location=place)
     assert "\n" not in str(caught.value)
     checkpoint.write_bytes(checkpoint.read_bytes()[:-200])
@@ -163,8 +163,8 @@ def test_a_subclass_that_hands_its_arguments_on_loads(tiny_encoder, tmp_path):
     ("change", "message"),
     [
         (lambda content: content.pop("hyper_parameters"), "it is of an earlier version: turn it into a metric with"),
-        (lambda content: content["textmover"].update(module="ClassificationModule"), "one of a ClassificationModule"),
-        (lambda content: content["textmover"].pop("config"), "does not say"),
+        (lambda content: content["textmover"].update(module="ClassificationModule"), "but got ClassificationModule"),
+        (lambda content: content["textmover"].pop("config"), "names no metric"),
         (lambda content: content["textmover"]["config"].update(temperature=3.0), "its `temperature` is 3.0"),
         (lambda content: content["state_dict"].popitem(last=False), "Expected weights that fit"),
         (lambda content: content["hyper_parameters"].update(optimizer={"rate": 1}), "`optimizer` to have fields"),

@@ -183,6 +183,6 @@ def test_weights_that_are_none_do_not_replace_the_checkpoint(tmp_path, tiny_enco
     broken_at(9, InfiniteGradient.apply)
     assert run(tmp_path, tiny_encoder, "--model.init_args.gradient_clip", "null") == 2
     message = complaint(capsys)
-    assert "finite weights to keep" in message
+    assert "finite weights, but got NaN" in message
     kept = torch.load(tmp_path / "checkpoints" / "resume.ckpt", weights_only=True)
     assert kept["global_step"] == 5

@@ -251,7 +251,7 @@ def test_copies_and_pickles_are_independent_and_merge(metric):
         ({"rank": 2.5}, "`rank` to be a whole number from 1 to 65,536, but got 2.5"),
         ({"alpha": 0.0}, "`alpha` to be a positive finite number, but got 0.0"),
         ({"dropout": 1.0}, "`dropout` to be at least 0 and below 1, but got 1.0"),
-        ({"targets": "query"}, "'attention', 'all' or a list of names, but got 'query': one layer is a list of one"),
+        ({"targets": "query"}, "'attention', 'all' or a list of names, but got 'query': put a single name into a list"),
         ({"targets": []}, "'attention', 'all' or a list of names, but got \\[\\]"),
     ],
 )
@@ -261,7 +261,7 @@ def test_values_out_of_range_are_refused(fields, message):
 
 
 def test_names_that_no_layer_has_list_those_that_there_are(tiny_metric):
-    with pytest.raises(InputError, match=r"but got q_proj: there are attention\.output\.dense, attention\.self\.key"):
+    with pytest.raises(InputError, match=r"but got q_proj: choose among attention\.output\.dense"):
         add_lora(tiny_metric().encoder, LoraConfig(targets=["query", "q_proj"]))
 
 

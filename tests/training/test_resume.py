@@ -230,7 +230,7 @@ def test_a_checkpoint_of_an_earlier_version_says_nothing_of_its_data(tiny_encode
 
 
 def test_no_fit_goes_on_from_weights_alone(tiny_encoder, four):
-    with pytest.raises(InputError, match="it holds weights alone, without `optimizer_states`"):
+    with pytest.raises(InputError, match="it holds only weights, without `optimizer_states`"):
         fit(four, tiny_encoder, without(four / "four.ckpt", "optimizer_states"))
 
 
@@ -281,7 +281,7 @@ def test_weights_of_another_shape_are_one_sentence(
 
     config = json.loads((encoder / "config.json").read_text())
     BertModel(BertConfig(**{**config, field: size})).save_pretrained(encoder)
-    with pytest.raises(InputError, match=f"but got: .*{told}.*put back the encoder that it was trained from") as caught:
+    with pytest.raises(InputError, match=f"but got: .*{told}.*restore the encoder that it was trained from") as caught:
         fit(tmp_path, encoder, without(tmp_path / "four.ckpt", "encoder", "textmover"))
     assert "\n" not in str(caught.value)
 

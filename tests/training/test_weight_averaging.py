@@ -230,7 +230,7 @@ def test_a_share_of_endless_steps_is_refused():
 
 
 def test_a_module_that_grows_when_training_starts_is_refused():
-    with pytest.raises(InputError, match="do that in its `setup`"):
+    with pytest.raises(InputError, match="module's `setup`"):
         trainer(WeightAverage()).fit(GrowsLater(), batches(3), batches(1))
 
 

@@ -180,7 +180,7 @@ def _named_key(row: TableRow) -> str:
     if not valid or len(str(value)) > LONGEST_KEY:
         raise InputError(
             f"Expected an id of 1 to {LONGEST_KEY} characters in column 'id' of {row.name}, {row.unit} {row.number}, "
-            f"but got {told(value)}: give each item one, or none of them."
+            f"but got {told(value)}: give every item an id, or none."
         )
     return row._replace(cells={"id": str(value).strip()}).text("id")
 

@@ -98,11 +98,11 @@ def open_project(
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError(f"Expected a folder at {folder}, but there is none: make it and put the items into it.")
+        raise InputError(f"Expected a folder at {folder}, but it does not exist: create it and add the items.")
     name = _only_file(folder) if items is None else str(items)
     path = inside(folder, folder / name)
     if not path.is_file():
-        raise InputError(f"Expected a file of items at {path}, but there is none: correct the name.")
+        raise InputError(f"Expected a file of items at {path}, but it does not exist: correct the name.")
     loaded_items = read_items(path, columns)
     place = _ratings_folder(folder, name)
     current = known_scale(folder, name)
@@ -183,7 +183,7 @@ class Project:
                 rating cannot be saved.
         """
         if criterion not in {one.name for one in self.criteria}:
-            raise InputError(f"Expected a criterion of this project, but got {str(criterion)[:60]!r}: load it again.")
+            raise InputError(f"Expected a known criterion, but got {str(criterion)[:60]!r}: load the page again.")
         item = self._seen_item(key, seen)
         ratings = {criterion: self.scale.check(value)}
         return self._file(annotator).change(item.key, item.fingerprint, ratings=ratings)
@@ -208,7 +208,7 @@ class Project:
         """Return an item; raise an error if its texts have changed since they were seen."""
         item = self.items[self.find(key)]
         if seen and seen != item.fingerprint:
-            raise InputError("Expected the text as it was shown, but it has changed since: read it as it is now.")
+            raise InputError("Expected the text that the page shows, but its file has changed: load the page again.")
         return item
 
     def complete(self, rated: Rated | None) -> bool:

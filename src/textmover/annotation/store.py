@@ -264,7 +264,7 @@ class AnnotatorFile:
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise InputError(
                 f"Expected ratings that this program saved in {self.path.name}, but it holds something else: move the "
-                "file away, or put back what it held."
+                "file away, or restore it."
             ) from error
 
     def change(

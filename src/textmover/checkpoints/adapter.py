@@ -134,7 +134,7 @@ def as_adapter(
     before = untrained(trained_encoder(metric))
     base = base_of(before)
     if base is None:
-        raise RuntimeError("Expected the untrained encoder to know what it is, but it does not.")
+        raise RuntimeError("Expected an untrained encoder with an identity, but got none: load it by name.")
     trained, rest = split_state(metric, state)
     stored, measured = _differences(trained, before.state_dict(), config)
     after = restore(before.state_dict(), stored)
@@ -157,7 +157,7 @@ def restore(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[
     for name in stored:
         weight, separator, end = name.rpartition("@")
         if weight not in weights or f"{separator}{end}" not in (LEFT, RIGHT, WHOLE):
-            raise InputError(f"Expected an adapter of weights that its base has, but got {name}: export it again.")
+            raise InputError(f"Expected the adapter to change weights of its base, but got {name}: export it again.")
     for weight, old in weights.items():
         left, right, whole = (stored.get(f"{weight}{end}") for end in (LEFT, RIGHT, WHOLE))
         if left is None and right is None and whole is None:
@@ -167,8 +167,8 @@ def restore(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             shapes = [tuple(one.shape) for one in (left, right, whole) if one is not None]
             raise InputError(
-                f"Expected what the adapter holds of {weight} to fit the base's shape {tuple(old.shape)}, but got "
-                f"{shapes}: export it again."
+                f"Expected tensors of the adapter for {weight} to fit its shape {tuple(old.shape)} in the base, but "
+                f"got {shapes}: export it again."
             ) from error
     return weights
 
@@ -202,8 +202,8 @@ def _differences(
     if trained.keys() != before.keys():
         name = sorted(trained.keys() ^ before.keys())[0]
         raise InputError(
-            f"Expected an encoder with the weights of its base, but they differ by {name}: merge or remove what "
-            "training added to it."
+            f"Expected the encoder and its base to have the same weight names, but only one has {name}: merge or "
+            "remove what training added."
         )
     changed = {
         name: difference
@@ -246,7 +246,7 @@ def _difference(name: str, new: Tensor, old: Tensor) -> Tensor | None:
         return None
     difference = new.double() - old.double()
     if not bool(difference.isfinite().all()):
-        raise InputError(f"Expected finite weights, but {name} holds others: take an earlier checkpoint.")
+        raise InputError(f"Expected finite weights, but {name} holds NaN or infinity: take an earlier checkpoint.")
     return difference
 
 

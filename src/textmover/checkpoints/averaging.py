@@ -102,8 +102,8 @@ def interpolate(
         new = state.get(f"{prefix}{name}")
         if new is None or new.shape != old.shape:
             raise InputError(
-                f"Expected an encoder with the weights of its base, but {name} is not the same in both: merge or "
-                "remove what training added to it."
+                f"Expected the encoder and its base to have weights of the same shapes, but {name} differs: merge or "
+                "remove what training added."
             )
         state[f"{prefix}{name}"] = _mean(name, [new, old.to(new.device)], [1 - share, share], refitted=False)
     result.load_state_dict(state)
@@ -126,7 +126,7 @@ def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: S
     scores = [math.nan if one.score is None else one.score for one in rated]
     if len(scores) < 2 or not all(map(math.isfinite, scores)):
         raise InputError(
-            f"Expected at least two segments, each with a finite human score, to calibrate on, but got {len(scores)}, "
+            f"Expected at least two segments with finite human scores to calibrate on, but got {len(scores)}, "
             f"{sum(not math.isfinite(one) for one in scores)} of them without: leave those out, or give more."
         )
     if min(scores) == max(scores):
@@ -177,7 +177,7 @@ def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refi
     counts = torch.stack([one.cpu() for one in tensors])
     if not name.endswith(".count") or bool((counts == 0).any()):
         raise InputError(
-            f"Expected {name} to be the same in all metrics, but it differs: give texts to fit the statistics on again."
+            f"Expected {name} to be the same in all metrics, but it differs: give texts to refit the statistics on."
         )
     return counts.max(dim=0).values.to(first)
 
@@ -248,8 +248,8 @@ def as_token_table(metric: Any, dimension: int | None = None, texts: Sequence[st
     table.load_state_dict({**table.state_dict(), **state})
     if (missing := [name for name, one in table.statistics.items() if not one.fitted]) and not texts:
         raise InputError(
-            f"Expected texts to fit {' and '.join(missing)} again on, which depend on the directions kept, but "
-            "got none: give some, or keep all directions."
+            f"Expected texts to refit {' and '.join(missing)} on, since fewer directions are kept, but got none: give "
+            "some, or keep all directions."
         )
     if missing:
         table.fit(list(texts), names=missing)

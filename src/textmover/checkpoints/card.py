@@ -70,13 +70,10 @@ def made_from(cards: Sequence[tuple[str, str]]) -> str:
     if not copied and not notices:
         return ""
     names = ", ".join(markdown_code(name) for name, _ in cards)
-    whose = markdown_code(first) + (
-        f", the first of {names}, data not the same also from those of the others" if others else ""
-    )
+    whose = markdown_code(first) + (f", the first of {names}, with other data from the others' cards" if others else "")
     lines = [
         "## Made from",
-        f"The following is from the card of {whose}. Correlations are those of what this metric was made from, not its "
-        "own.",
+        f"The following is from the card of {whose}. Correlations are those of the source metrics, not of this one.",
         *notices,
         *(_lower_headings(text).strip() for text in copied),
     ]
@@ -130,7 +127,7 @@ def describe_adapter(metric: SegmentMetric, folder: Path) -> str:
     """Describe an adapter in one line: size, approximation error and score deviation from the original metric."""
     report = adapter_report(folder)
     if report is None:
-        raise RuntimeError(f"Expected {folder} to hold the adapter that was written there, but it does not.")
+        raise RuntimeError(f"Expected {folder} to hold the adapter just written, but it is missing: export it again.")
     parts = [f"{report.size / 1e6:.2f} MB"]
     if report.matrix is not None:
         parts.append(f"relative error of all matrices {report.error:.1e}")
@@ -151,6 +148,6 @@ def adapter_card(card: str, folder: Path, line: str) -> str:
     """Append a section about the adapter to a model card."""
     signature = load_metric(folder).signature
     return (
-        f"{card.rstrip()}\n\n## Adapter\n\n{line}\nThe encoder is stored as its difference from that base, which has "
-        f"to be at hand with the same hash. Signature as an adapter:\n`textmover:{__version__}|{signature}`\n"
+        f"{card.rstrip()}\n\n## Adapter\n\n{line}\nThe encoder is stored as its difference from that base, which must "
+        f"be available with the same hash. Signature as an adapter:\n`textmover:{__version__}|{signature}`\n"
     )

@@ -14,7 +14,7 @@ from textmover.safe_reading import read_json
 from textmover.types import InputError
 
 ADVICE = {
-    400: "the name or the revision does not suit it",
+    400: "the name or the revision is invalid: correct it",
     401: "there is no valid token: log in with `hf auth login`, or set HF_TOKEN",
     403: "the token does not allow writing there: take one with write permission, or a name that is yours",
     404: "there is no such owner, or the token does not see it: check the name, and log in with `hf auth login`",
@@ -115,11 +115,11 @@ def check_known(name: str) -> None:
         return
     hint = ""
     if name == AUTO:
-        hint = "`auto` is for commands that read texts before they take a metric, such as `textmover score`."
+        hint = "Only commands that read texts before they load a metric take `auto`, such as `textmover score`."
     elif name.startswith("textmover-"):
         hint = (
-            f"Released metrics that are here: {', '.join(released) or 'none'}; others lie in the folder `checkpoints` "
-            "of the repository: give the path."
+            f"Installed released metrics: {', '.join(released) or 'none'}; for others, give their path in the folder "
+            "`checkpoints` of the repository."
         )
     raise unknown_metric(name, released, hint)
 

@@ -70,7 +70,7 @@ def _load(folder: Path, overrides: dict[str, Any]) -> SegmentMetric:
         try:
             kind.config_class.from_dict(entries["metric"])
         except InputError as error:
-            raise InputError(f"{error} (It is `metric` in {folder / CONFIG}.)") from error
+            raise InputError(f"{error} (See `metric` in {folder / CONFIG}.)") from error
         metric: Any = kind.load_files(folder, entries, overrides)
         complete(metric)
     except (KeyError, TypeError, AttributeError) as error:
@@ -203,12 +203,12 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
     expected = entries["encoder"]
     if expected is not None and encoder_print(classifier) != expected:
         raise InputError(
-            f"Expected the encoder that the classifier in {folder} was trained on, with weights of the print "
-            f"{expected}, but got others: give the right one as `metric`."
+            f"Expected the encoder that the classifier in {folder} was trained on, with weights of the hash "
+            f"{expected}, but got another one: give a metric on that encoder as `metric`."
         )
     path = folder / HEAD
     if not path.is_file() or file_sha256(path) != entries["files"].get(HEAD):
-        raise InputError(f"Expected {path} to be the file that {CONFIG} names, but it is not: copy the folder again.")
+        raise InputError(f"Expected {path} to have its hash in {CONFIG}, but it differs: copy the folder again.")
     read_weights(path, classifier.head.load_state_dict)
     return classifier.eval()
 
@@ -265,16 +265,14 @@ def _download(name: str, revision: str | None) -> Path:
         return folder
     except InputError as error:
         broken = error
-        logger.info("%s: what the Hugging Face cache holds cannot be used, asking the hub", name)
+        logger.info("%s: unusable in the Hugging Face cache, downloading it", name)
     except (OSError, ValueError):
-        logger.info("%s: not in the Hugging Face cache, asking the hub", name)
+        logger.info("%s: not in the Hugging Face cache, downloading it", name)
     try:
         return Path(snapshot_download(name, revision=revision))
     except Exception as error:
         if broken is not None:
-            raise InputError(
-                f"{broken} (It is what the Hugging Face cache holds of {name}; asked for the rest, {hub_reason(error)})"
-            ) from error
+            raise InputError(f"{broken} (This is the cached copy of {name}; {hub_reason(error)})") from error
         raise InputError(
             f"Expected {name} to be a checkpoint folder or a hub id, but there is no such folder, it is not in the "
             f"Hugging Face cache, and {hub_reason(error)}: correct the name (`textmover list` shows released ones), "

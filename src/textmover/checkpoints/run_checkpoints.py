@@ -79,7 +79,7 @@ def read_run_checkpoint(
             raise _unreadable(path, error) from error
         read_run_checkpoint(path, resume=resume, mmap=mmap)  # raises if the file itself is invalid
         reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise InputError(f"Expected `map_location` to give devices that are here, but got: {reason}.") from error
+        raise InputError(f"Expected `map_location` to give available devices, but got: {reason}.") from error
     state = content.get("state_dict") if isinstance(content, Mapping) else None
     if not isinstance(content, dict) or not isinstance(state, Mapping):
         raise InputError(
@@ -89,7 +89,7 @@ def read_run_checkpoint(
     missing = [key for key, kind in RESUME_ENTRIES.items() if not isinstance(content.get(key), kind)]
     if resume and missing:
         raise InputError(
-            f"Expected {path} to be a Lightning checkpoint to go on from, but it holds no `{missing[0]}`: give a .ckpt "
+            f"Expected {path} to be a Lightning checkpoint to resume from, but it has no `{missing[0]}`: give a .ckpt "
             "file of `textmover train`."
         )
     return content
@@ -100,8 +100,8 @@ def metric_entry(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     about = content.get("textmover")
     if not isinstance(about, Mapping) or not isinstance(about.get("config"), Mapping) or "start" not in about:
         raise InputError(
-            f"Expected {name} to be of `textmover train`, but it does not say (under `textmover`) which metric it "
-            "holds: give a .ckpt file of a run that trained a metric."
+            f"Expected {name} to be a checkpoint of `textmover train`, but its entry `textmover` names no metric: give "
+            "a .ckpt file of a run that trained a metric."
         )
     return about
 

@@ -141,8 +141,8 @@ def _load_states(metric: SegmentMetric, saved: Mapping[str, _SavedStatistic]) ->
             raise _damaged(one.path, " ".join(str(error).split())) from error
     if rescaled and _basis(metric, "baseline") != for_baseline:
         raise InputError(
-            f"Expected a baseline along with {' and '.join(saved)}, since the metric's own was fitted with others, but "
-            "got none: fit one with `textmover fit-baseline`, or set `rescale` to false."
+            f"Expected a baseline fitted with {' and '.join(saved)}, since the metric's own was not, but got "
+            "none: fit one with `textmover fit-baseline`, or set `rescale` to false."
         )
 
 

@@ -212,8 +212,8 @@ def read_classifier_config(folder: Path) -> dict[str, Any]:
     for key in ("kind", "format", "classifier", "metric", "encoder", "files"):
         if key not in entries or (key in ("classifier", "files") and not isinstance(entries[key], Mapping)):
             raise InputError(
-                f"Expected {path} to be the configuration of a classifier, but it holds no such `{key}`: give a folder "
-                "that `save_classifier` wrote."
+                f"Expected {path} to describe a classifier, but `{key}` is missing or invalid: give a folder that "
+                "`save_classifier` wrote."
             )
     check_entries(path, entries, (), CLASSIFIER_SHAPES)
     return entries

@@ -170,7 +170,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         module: Any = self._trainer().lightning_module
         metric = getattr(module, "metric", None)
         if metric is None:
-            raise TypeError(f"Expected the trained module to hold a `metric`, but {type(module).__name__} holds none.")
+            raise TypeError(f"Expected a module with a `metric`, but got {type(module).__name__}: train a StageModule.")
         return metric.tokenize
 
 
@@ -254,7 +254,7 @@ class RatingsDataModule(SourcesDataModule):
         if not held_back_by or annotator in held_back_by or ("source" in held_back_by and columns.source is None):
             raise InputError(
                 "Expected `held_back_by` to name `reference`, a column of `columns.groups` other than `annotator`, or "
-                f"`source` beside `columns.source`, but got {list(held_back_by)}: name another."
+                f"`source` (if `columns.source` is set), but got {list(held_back_by)}: name another."
             )
         self.held_back_by, self.annotator, self.annotators = tuple(held_back_by), annotator, annotators
         if rating_range is not None and (len(rating_range) != 2 or not rating_range[0] < rating_range[1]):
@@ -323,7 +323,7 @@ class RatingsDataModule(SourcesDataModule):
         if self.without:
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({plural(left_out, 'segment')} left out)"
-            logger.info("Ratings: %s left out that are pairs of %s", plural(left_out, "segment"), names)
+            logger.info("Ratings: excluded %s that occur in %s", plural(left_out, "segment"), names)
         return segments, held_back, about
 
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:

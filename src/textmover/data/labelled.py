@@ -284,7 +284,7 @@ class LabelsDataModule(SourcesDataModule):
         if len({item.label for item in training}) < 2:
             raise InputError(
                 f"Expected at least two classes to learn, but all items of {', '.join(self.files)} are "
-                f"{source.classes[training[0].label]!r}: give others as well, or take ParaphrasesDataModule for "
+                f"{source.classes[training[0].label]!r}: add items of other classes, or use ParaphrasesDataModule for "
                 "paraphrases alone."
             )
         about |= {"classes": source.counts(training), f"{HELD_BACK} classes": source.counts(held_back)}
@@ -309,7 +309,7 @@ def filled_columns(task: str | None, columns: LabelColumns, *wheres: Mapping[str
         raise InputError("Expected `columns.texts` to name the columns of the texts, but got none: name one or two.")
     for key in (key for where in wheres for key in where or ()):
         if key not in columns.groups:
-            raise InputError(f"Expected rows to be chosen by `columns.groups`, but got {key!r}: add it there.")
+            raise InputError(f"Expected `where` to use columns of `columns.groups`, but got {key!r}: add it there.")
     return LabelColumns(tuple(texts), columns.label or defaults.label, tuple(columns.groups))
 
 
@@ -329,8 +329,8 @@ def read_labelled(
             index = names.place(value)
         except KeyError:
             raise InputError(
-                f"Expected a label in column {label!r} of {row.name}, {row.unit} {row.number}, among {names.known}, "
-                f"but got {value!r}: correct it, or say with `labels` which class it is."
+                f"Expected column {label!r} of {row.name}, {row.unit} {row.number}, to hold one of {names.known}, "
+                f"but got {value!r}: correct it, or map it to a class with `labels`."
             ) from None
         if index is None:
             unlabelled += 1

@@ -34,9 +34,8 @@ UNJUDGED = "Nobody judged the negatives: every other text of a batch counts as o
 # Notices for readers of the results, by mining method.
 NOTICES = {
     None: f"{UNJUDGED}.",
-    "overlap": f"{UNJUDGED}, and beside them texts that were mined because they share the most words with a text.",
-    "metric": f"{UNJUDGED}, and beside them texts that were mined because the metric, before this training, takes them "
-    "for the most alike.",
+    "overlap": f"{UNJUDGED}, and so do mined texts, which share the most words with a text.",
+    "metric": f"{UNJUDGED}, and so do mined texts, which the metric found most similar to a text before training.",
 }
 
 
@@ -147,8 +146,8 @@ class ParaphrasesDataModule(SourcesDataModule):
             raise InputError(f"Expected a task with paraphrases ({able}), but got {task!r}: name only `columns`.")
         if task is None and columns.label is not None:
             raise InputError(
-                "Expected no `columns.label` without a `task`, which says what its labels mean: name the task, or "
-                "choose the rows with `where`."
+                "Expected a `task` that defines the labels of `columns.label`, but got none: name the task, or select "
+                "rows with `where`."
             )
         check_least(2, batch_size=batch_size, validation_batch_size=validation_batch_size)
         self.task, self.split = task, split
@@ -176,9 +175,8 @@ class ParaphrasesDataModule(SourcesDataModule):
             n_clusters = len({pair.cluster for pair in part})
             if len(part) < 3 or n_clusters < 2:
                 raise InputError(
-                    f"Expected at least 3 pairs in the {name} part, of which some are no paraphrases of the others, "
-                    f"but got {len(part)} in {plural(n_clusters, 'cluster')} of {', '.join(self.files)}: give more, or "
-                    "change `held_back`."
+                    f"Expected at least 3 pairs in 2 clusters of paraphrases in the {name} part, but got {len(part)} "
+                    f"in {plural(n_clusters, 'cluster')} of {', '.join(self.files)}: give more, or change `held_back`."
                 )
         mined = self.mining if self.negatives else None
         if mined is not None:

@@ -197,9 +197,9 @@ def check_judged(source: RatedSource, files: Sequence[str]) -> None:
                 "give other `validation` files, or check the column of the ratings."
             )
         raise InputError(
-            f"Expected at least {MIN_SEGMENTS} ratings, not all equal, in some group by {source.group!r} of {where}, "
-            f"but no group has them (of {len(by_group)}): set `group` to null to correlate over all segments, or "
-            "change `held_back`."
+            f"Expected a group of {source.group!r} with {MIN_SEGMENTS} or more ratings, not all equal, in {where}, but "
+            f"got none among {len(by_group)}: set `group` to null to correlate over all segments, or change "
+            "`held_back`."
         )
 
 

@@ -139,8 +139,7 @@ def hold_out_groups(
         for value in values:
             if value not in present:
                 raise InputError(
-                    f"Expected a value that the group {key!r} takes, but got {value!r}: choose among "
-                    f"{named(sorted(present))}."
+                    f"Expected a value of the group {key!r}, but got {value!r}: choose among {named(sorted(present))}."
                 )
     chosen = (any(item.groups.get(key) in values for key, values in groups.items()) for item in segments)
     return parted(segments, chosen)

@@ -68,8 +68,8 @@ def read_subjects(options: argparse.Namespace) -> Subjects:
     if options.set is not None:
         if options.column is not None or options.reference_column is not None:
             raise InputError(
-                "Expected the meaning of columns from --set or from --column and --reference-column, but got both: "
-                "leave one out."
+                "Expected columns to be described by --set or by --column and --reference-column, but got both: leave "
+                "one out."
             )
         judged = read_judgements(options.input, load_description(options.set), split=split)
         texts, references, rated = judged.hypotheses, judged.references, tuple(judged.ratings)

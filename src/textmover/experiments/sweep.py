@@ -57,8 +57,7 @@ def read_grid(entries: Sequence[str], fixed: Collection[str]) -> dict[str, list[
             fields[name] = [field_value(name, text) for text in dict.fromkeys(texts)]
         except argparse.ArgumentTypeError as error:
             raise InputError(
-                "Expected the values of --field to be such as the field takes, but got: argument "
-                f"{field_flag(name)}: {error}."
+                f"Expected --field to give valid values of the field, but got: argument {field_flag(name)}: {error}."
             ) from error
     return fields
 

@@ -128,7 +128,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
                 "is a checkpoint of training, export it first with `textmover export` and name the folder."
             ) from error
         if not isinstance(loaded, TrainableMetric) or not isinstance(loaded, nn.Module):
-            raise InputError(f"Expected a metric that can be trained, but {self.start!r} cannot.")
+            raise InputError(f"Expected a trainable metric, but got {self.start!r}: choose one of `textmover list`.")
         if not any(True for _ in loaded.encoder_parameters()):
             logger.warning(
                 "%s has no encoder to train: its token vectors stay as they are, and training fits the heads alone.",
@@ -248,7 +248,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         """Store the entries that ``textmover export`` needs to rebuild the metric."""
         for name, value in checkpoint["state_dict"].items():
             if value.is_floating_point() and not torch.isfinite(value).all():
-                raise trainer_checks.not_finite(self, f"finite weights to keep, but got others in {name}")
+                raise trainer_checks.not_finite(self, f"finite weights, but got NaN or infinity in {name}")
         lora = {} if self.lora is None else {"lora": asdict(self.lora)}
         # With the hash of the encoder: its name may later refer to another encoder.
         metric_state = {"config": self.metric.config.to_dict(), "encoder": encoder_entry(self.metric)}
@@ -278,7 +278,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
             problem = lines[1] if len(lines) > 1 else str(error)  # the first error that torch lists
             raise InputError(
                 f"Expected weights that fit the module of this recipe, but got: {problem.rstrip('. ')}. Give a "
-                "checkpoint of this recipe, put back the encoder that it was trained from, or start again without it."
+                "checkpoint of this recipe, restore the encoder that it was trained from, or train without it."
             ) from error
 
     def configure_model(self) -> None:

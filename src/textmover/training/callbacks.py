@@ -163,16 +163,16 @@ class WeightAverage(WeightAveraging):
         average = self._average_model
         if average is not None and average.module.state_dict().keys() != pl_module.state_dict().keys():
             raise InputError(
-                "Expected a module whose parts stay the same, to average its weights, but training added or removed "
-                "some: do that in its `setup`."
+                "Expected the same weights throughout training to average them, but some were added or removed: do "
+                "that in the module's `setup`."
             )
         if not self.start:
             return
         steps = trainer.estimated_stepping_batches
         if steps == float("inf"):
             raise InputError(
-                "Expected a known number of steps to start averaging after a share of them, but training has no end: "
-                "set max_epochs or max_steps."
+                "Expected a limit on training steps, since `start` is a share of them, but got none: set max_epochs "
+                "or max_steps."
             )
         self._first = int(self.start * steps)
 

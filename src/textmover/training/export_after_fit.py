@@ -67,7 +67,7 @@ def check_base(metric: SegmentMetric, options: ExportOptions) -> None:
         reason = str(error).partition(" The adapter needs ")[0]  # the rest of the message is about adapters only
         raise InputError(
             f"Expected the pretrained encoder for {names}, but got: {reason} "
-            "Without it, leave `adapter` and `untrained_share` out."
+            "If it is unavailable, leave `adapter` and `untrained_share` out."
         ) from error
 
 
@@ -84,8 +84,8 @@ def finish_run(
         path = getattr(callback, "best_model_path", "")
         if path and isinstance(checkpoint_io, AtomicCheckpoints) and checkpoint_io.replaced(path):
             raise InputError(
-                f"Expected {path} to hold weights of this run, but another run has written over it: give each run a "
-                "`trainer.default_root_dir` of its own, below which a relative `dirpath` lies."
+                f"Expected {path} to hold weights of this run, but another run has overwritten it: give each run its "
+                "own `trainer.default_root_dir`, and a `dirpath` relative to it."
             )
     _load_best(module, trainer)
     module.to(trainer.strategy.root_device)  # a trainer moves it to the CPU at the end
@@ -150,8 +150,8 @@ def _load_best(module: StageModule, trainer: pl.Trainer) -> None:
     path = saved if saved.is_file() or monitor.dirpath is None else Path(monitor.dirpath) / saved.name
     if not path.is_file():
         raise InputError(
-            f"Expected the weights of the best validation in {saved}, but there is no such file: put it back, or turn "
-            "another checkpoint into a metric with `textmover export`."
+            f"Expected the weights of the best validation in {saved}, but there is no such file: restore it, or "
+            "export another checkpoint with `textmover export`."
         )
     module.load_state_dict(read_run_checkpoint(path)["state_dict"])
     logger.info("Best weights: %s", path)

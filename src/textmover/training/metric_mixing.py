@@ -72,14 +72,14 @@ def _rebuild(path: Path, state: Mapping[str, Tensor], about: Mapping[str, Any]) 
     misfit = encoder_misfit(metric, about.get("encoder") or {})
     if misfit is not None:
         # The weights would fit, but not tokenizer, name, and the base of an adapter or interpolation.
-        raise InputError(f"{misfit}: put that one back to export {path}.")
+        raise InputError(f"{misfit}: restore that encoder to export {path}.")
     try:
         metric.load_state_dict(weights)
     except RuntimeError as error:
         lines = [line.strip() for line in str(error).splitlines()]
         raise InputError(
             f"Expected the weights in {path} to fit its configuration, but got: {' '.join(lines[:2])} "
-            "Give the checkpoint of a run of this version, or put back the encoder that it was trained from."
+            "Give the checkpoint of a run of this version, or restore the encoder that it was trained from."
         ) from error
     metric.eval()
     return metric
@@ -93,7 +93,7 @@ def _restart(path: Path, start: str, config: Mapping[str, Any]) -> SegmentMetric
         changes = {name: value for name, value in config.items() if name not in saved or saved[name] != value}
         return load_metric(start, **changes) if changes else metric
     except InputError as error:
-        raise InputError(f"{error} (It is what {path} was trained from.)") from error
+        raise InputError(f"{error} ({path} was trained from it.)") from error
 
 
 def _without_lora(path: Path, state: Mapping[str, Tensor], config: Any) -> Mapping[str, Tensor]:
@@ -186,7 +186,7 @@ def _warn_of_different_scales(metrics: Sequence[SegmentMetric]) -> None:
     slopes = [abs(float(head.scale.detach())) for head in heads]
     if slopes and max(slopes) > MAX_SLOPE_RATIO * min(slopes):
         logger.warning(
-            "The metrics that are averaged were calibrated to ratings of different scales (%s), so the scores of their "
-            "mean are on none of them: fit the calibration again on ratings of one scale (--ratings FILE).",
+            "The averaged metrics are calibrated to different rating scales (%s), so scores of their mean are on none "
+            "of them: refit the calibration on ratings of one scale (--ratings FILE).",
             ", ".join(f"{float(head.scale.detach()):.4g} s + {float(head.offset.detach()):.4g}" for head in heads),
         )

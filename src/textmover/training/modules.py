@@ -42,8 +42,8 @@ def with_heads(metric: Any, **wanted: bool) -> Any:
         )
     if changed.get("mark_errors") is False:
         logger.warning(
-            "The head that marks errors is left out, since no marked errors are learned and the encoder changes: the "
-            "trained metric marks by its plan. Add a source of marked errors to keep it (configs/errors.yaml)."
+            "Training without marked errors drops the head that marks errors, so the trained metric marks by its plan: "
+            "add a source of marked errors to keep the head (configs/errors.yaml)."
         )
     result = MetricModel(metric.config.override(**changed), metric.parts)
     result.load_state_dict(metric.state_dict(), strict=False)
@@ -105,7 +105,7 @@ class RatingsModule(StageModule):
     def build_task(self, source: Source[Any]) -> RatingTask:
         """Return the rating task of a source."""
         if not isinstance(source, RatedSource):
-            raise InputError(f"Expected sources of ratings, but {source.name} is none: take another module for it.")
+            raise InputError(f"Expected sources of ratings, but {source.name} is of another kind: use MultiTaskModule.")
         return RatingTask(source, self.metric, self.losses, self.signals, main=not len(self.tasks), masks=self.masks)
 
 
@@ -230,7 +230,7 @@ class MultiTaskModule(StageModule):
         """Return the task for the kind of a source."""
         if type(source) not in KINDS:
             raise InputError(
-                f"Expected sources of ratings, labels, paraphrases or marked errors, but {source.name} is none of them."
+                f"Expected sources of ratings, labels, paraphrases or marked errors, but got {type(source).__name__}."
             )
         kind, allowed = KINDS[type(source)]
         options = self.options_of(source)
@@ -338,7 +338,5 @@ class ClassificationModule(MultiTaskModule):
     def build_task(self, source: Source[Any]) -> ClassificationTask:
         """Return the classification task of a source."""
         if not isinstance(source, LabelledSource):
-            raise InputError(
-                f"Expected sources of labels, but {source.name} is none: take MultiTaskModule for several kinds."
-            )
+            raise InputError(f"Expected sources of labels, but {source.name} is of another kind: use MultiTaskModule.")
         return ClassificationTask(source, self.metric, self.labels)

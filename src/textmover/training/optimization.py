@@ -215,8 +215,8 @@ class LoraConfig:
         named = isinstance(self.targets, str) and self.targets in ("attention", "all")
         if not named and (isinstance(self.targets, str) or not self.targets):
             raise InputError(
-                f"Expected `targets` to be 'attention', 'all' or a list of names, but got {self.targets!r}: one layer "
-                "is a list of one."
+                f"Expected `targets` to be 'attention', 'all' or a list of names, but got {self.targets!r}: put "
+                "a single name into a list."
             )
 
     @property
@@ -235,12 +235,11 @@ def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
         import peft
     if not isinstance(encoder, Encoder):
         raise InputError(
-            f"Expected LoRA on an encoder with layers, but got {type(encoder).__name__}: a table of vectors cannot be "
-            "trained, so train a metric with `layer: 0` and without `lora`, and make a table of it with `textmover "
-            "export RUN FOLDER --table`."
+            f"Expected LoRA on an encoder with layers, but got {type(encoder).__name__}: train with `layer: 0` and "
+            "without `lora`, then make a table of the result with `textmover export RUN FOLDER --table`."
         )
     if has_lora(encoder):
-        raise InputError("Expected an encoder without LoRA, but got one that has it: merge that with `merge_lora`.")
+        raise InputError("Expected an encoder without LoRA, but got one with LoRA: merge it with `merge_lora`.")
     encoder.leave()
     encoder.run_with(None)
     model: nn.Module = encoder.model
@@ -298,8 +297,8 @@ def _targets(model: nn.Module, wanted: str | list[str]) -> list[str]:
         if missing:
             ends = sorted({re.split(r"\.\d+\.", name)[-1] for name in linear})
             raise InputError(
-                f"Expected `targets` to name linear layers that are trained, but got {', '.join(missing)}: there are "
-                f"{', '.join(ends) or 'none'}."
+                f"Expected `targets` to name linear layers that are trained, but got {', '.join(missing)}: choose "
+                f"among {', '.join(ends) or 'none'}."
             )
         chosen = [name for name in linear if any(f".{name}".endswith(f".{end}") for end in wanted)]
     if not chosen:

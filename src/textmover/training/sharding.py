@@ -76,7 +76,7 @@ def sharding_mesh(strategy: Any) -> Any:
         return None
     if strategy.device_mesh["tensor_parallel"].size() > 1:
         raise InputError(
-            "Expected `tensor_parallel_size` to be 1, since the encoder is shared out by weights alone, but got "
+            "Expected `tensor_parallel_size` to be 1, since only weights of the encoder can be sharded, but got "
             f"{strategy.device_mesh['tensor_parallel'].size()}: set `trainer.strategy` to fsdp."
         )
     return strategy.device_mesh["data_parallel"]

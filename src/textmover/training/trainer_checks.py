@@ -122,7 +122,7 @@ def load_module(
             "`ckpt_path`."
         )
     if about["module"] not in {one.__name__ for one in cls.__mro__}:
-        raise InputError(f"Expected {path} to be of a {cls.__name__}, but got one of a {about['module']}: load it so.")
+        raise InputError(f"Expected {path} to be of {cls.__name__}, but got {about['module']}: load it with that.")
     module = cls(**{**arguments, **changes})
     module.on_load_checkpoint(content)
     module.load_state_dict(content["state_dict"], strict=strict)
@@ -144,7 +144,7 @@ def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
             )
     misfit = encoder_misfit(module.metric, saved.get("encoder", {}))
     if misfit is not None:
-        raise InputError(f"{misfit}: put that one back, or start again without the checkpoint.")
+        raise InputError(f"{misfit}: restore that encoder, or train without the checkpoint.")
 
 
 def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
@@ -152,13 +152,13 @@ def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
     missing = [name for name in ("optimizer_states", "lr_schedulers") if name not in content]
     if missing:
         raise InputError(
-            f"Expected a checkpoint to go on from, but it holds weights alone, without `{missing[0]}`: give one that "
-            "was written with `save_weights_only: false`, or export it and name it as `metric` to start from."
+            f"Expected a checkpoint to resume from, but it holds only weights, without `{missing[0]}`: give one "
+            "written with `save_weights_only: false`, or export it and name it as `metric` to start from."
         )
     saved = content["textmover"]
     by_depth = module.optimizer_config.by_depth
     if saved.get("by_depth", by_depth) != by_depth:
-        kinds = ("all layers at one rate", "each layer at a rate of its own (`layer_decay`, `thaw`)")
+        kinds = ("all layers at one rate", "each layer at its own rate (`layer_decay`, `thaw`)")
         raise InputError(
             f"Expected a checkpoint of a run that trains {kinds[by_depth]}, as this recipe does, but it trains "
             f"{kinds[not by_depth]}: set `layer_decay` and `thaw` as there, or export it and name it as `metric` "
@@ -189,7 +189,7 @@ class SayHowToResume(pl.Callback):
         if isinstance(exception, (KeyboardInterrupt, SIGTERMException)):
             logger.info("Continue from step %d, or a little before, with --ckpt_path %s", trainer.global_step, path)
         elif isinstance(exception, NotFiniteError):
-            way = "Go on from the last good checkpoint, or an earlier one, or start again"
+            way = "Continue from the last good checkpoint, or an earlier one, or start again"
             exception.args = (f"{exception} {way}: --ckpt_path {path}",)
 
 

@@ -182,7 +182,7 @@ def test_many_systems_are_told_each_beside_the_next(run, compared, write):
     table = write("many.csv", [names, *(",".join(map(str, row)) for row in rows)])
     out = run("compare", "--scores", table, "--trials", 100, "--samples", 100).out
     assert out.count(" against ") == 7
-    assert "These are 7 of 28 pairs" in out
+    assert "Only 7 of 28 pairs" in out
     assert len(compared("--scores", table, "--trials", 9)["pairs"]) == 28
 
 

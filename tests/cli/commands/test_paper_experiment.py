@@ -316,7 +316,7 @@ def test_a_set_that_was_not_given_is_marked(run, experiment, ratings, tiny_encod
         (["{file}"], "Expected --data KEY=FILE with a key of one, two, but got"),
         (["three={file}"], "Expected --data KEY=FILE with a key of one, two, but got the key 'three'"),
         (["one={file}", "one={file}"], "but got one twice"),
-        (["one=nowhere.tsv"], "Expected one of --data at nowhere.tsv, but there is nothing"),
+        (["one=nowhere.tsv"], "Expected one of --data at nowhere.tsv, but there is no such file"),
     ],
 )
 def test_data_that_cannot_be_used(refused, experiment, ratings, data, said):
@@ -331,9 +331,7 @@ def test_a_set_with_half_of_its_files(refused, experiment, ratings):
     ).replace("{reader: wmt-da}", "{reader: darr, files: {preferences: preferences, texts: texts}}")  # fmt: skip
     text += "tables:\n  - {title: T, sets: Ratings, statistics: darr, rows: [{name: a, unavailable: why}]}\n"
     said = refused("evaluate", "--experiment", experiment(text=text), "--data", f"preferences={ratings}")
-    assert (
-        "Expected all files of Ratings, but got a part of them: give --data texts=PLACE, where texts is texts" in said
-    )
+    assert "Expected all files of Ratings, but some are missing: give --data texts=PLACE, where texts is texts" in said
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def test_data_agreement_recipe_and_notices_are_handed_on():
         "## Made from", "### Data", "### Agreement with the ratings on parts kept from training", "### Recipe",
         "## not a heading",
     ]  # fmt: skip
-    assert "from the card of `best.ckpt`. Correlations are those of what this metric was made from" in found
+    assert "from the card of `best.ckpt`. Correlations are those of the source metrics" in found
     assert "\n\n**These ratings are made up.**\n\n### Data" in found
     for part in ("mine.csv", "| held-back | .5 |", "seed: 1"):
         assert part in found
@@ -63,7 +63,7 @@ def test_data_agreement_recipe_and_notices_are_handed_on():
 def test_of_several_the_first_is_handed_on_with_the_notices_of_all():
     other = CARD.replace("mine.csv", "yours.csv").replace("made up", "secret")
     found = made_from([("a", CARD), ("b", other), ("c", CARD), ("d", "# d\n")])
-    assert "the card of `a`, the first of `a`, `b`, `c`, `d`, data not the same also from those of the others." in found
+    assert "the card of `a`, the first of `a`, `b`, `c`, `d`, with other data from the others' cards." in found
     assert found.count("**These ratings are made up.**") == found.count("**These ratings are secret.**") == 1
     assert found.count("mine.csv") == 1  # those of `c` are the same
 

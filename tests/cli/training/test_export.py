@@ -182,10 +182,10 @@ def test_a_broken_package_is_said_and_torch_scores(texts, checkpoint, tmp_path):
     ("changes", "message"),
     [
         ({"state_dict": None}, "holds no `state_dict`"),
-        ({"textmover": None}, "does not say (under `textmover`) which metric"),
+        ({"textmover": None}, "its entry `textmover` names no metric"),
         ({"state_dict": {"rating_mean": torch.zeros(())}}, "none of its weights are under `metric.`"),
         ({"state_dict": {"metric.other": torch.zeros(())}}, "to fit its configuration"),
-        ({"textmover": {"start": "./gone", "config": {}}}, "It is what"),
+        ({"textmover": {"start": "./gone", "config": {}}}, "was trained from it"),
         ({"textmover": {"start": "twmd", "config": {"temprature": 1}}}, "did you mean `temperature`?"),
     ],
 )
@@ -233,7 +233,7 @@ def test_a_run_of_an_encoder_that_was_replaced(refused, run, tmp_path, tiny_enco
     said = refused("export", path, "metric", *options)
     assert content["textmover"]["encoder"]["base"]["sha256"] in said
     assert f"but those in {encoder} have" in said
-    assert f"put that one back to export {path}" in said
+    assert f"restore that encoder to export {path}" in said
     assert not (tmp_path / "metric").exists()
     del content["textmover"]["encoder"]  # as earlier versions wrote it
     torch.save(content, path)

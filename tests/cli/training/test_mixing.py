@@ -127,7 +127,7 @@ def test_calibrations_of_unlike_scales_are_told(run, save_run, tmp_path, write, 
         metric.calibration.scale.data.fill_(scale)
         folders.append(save_checkpoint(metric, tmp_path / f"scale{scale:g}", card=""))
     ended = run("export", folders[0], "out", "--average", folders[1]).ok()
-    assert "calibrated to ratings of different scales (4 s" in ended.err + caplog.text
+    assert "calibrated to different rating scales (4 s" in ended.err + caplog.text
     caplog.clear()
     table = write("ratings.csv", RATED)
     options = ("--ratings", table, "--hypothesis-column", "system")

@@ -217,7 +217,7 @@ def test_a_trial_that_is_judged_on_other_parts_is_refused_with_the_likely_key(ru
     }  # fmt: skip
     refused = next(row for row in rows if row["state"] == "failed")
     assert refused["reason"] == (
-        "Expected the parts that trials are judged on to stay the same, but they are not those of the first trial: "
+        "Expected the same validation data for all trials, but it differs from that of the first trial: "
         "leave data.init_args.batch_size out of the space."
     )
     trials.judge = lambda number, recipe, report, judged: (judged("changed"), (0.9, 1))[1]
@@ -312,11 +312,11 @@ def test_an_ended_search_keeps_what_is_there_and_goes_on(run, asked, trials, tmp
     else:
         ended = run(*arguments, "--trials", 5, "--no-pruning")
         assert ended.code == code
-        assert "out/trials.csv: 2 trials so far; go on with --resume" in ended.err
+        assert "out/trials.csv: 2 trials so far; continue with --resume" in ended.err
         assert (tmp_path / "out" / "best.yaml").exists()
     assert states(tmp_path / "out") == ["complete", "complete"]
 
-    assert "--resume goes on" in run(*arguments, "--trials", 5).complaint()
+    assert "continue it with --resume" in run(*arguments, "--trials", 5).complaint()
     run(*arguments, "--trials", 5, "--no-pruning", "--resume").ok()
     rows = table(tmp_path / "out")
     arguments[arguments.index("out")] = "unbroken"

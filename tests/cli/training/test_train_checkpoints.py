@@ -246,7 +246,7 @@ def test_no_run_exports_the_best_weights_of_another(tmp_path, config, refused, m
 
     monkeypatch.setattr(RatingsModule, "on_train_end", on_train_end)
     said = refused("fit", "--config", write_recipe(tmp_path / "recipe.yaml", config))
-    assert "best.ckpt to hold weights of this run, but another run has written over it" in said
+    assert "best.ckpt to hold weights of this run, but another run has overwritten it" in said
     assert not (tmp_path / "metric").exists()
 
 

@@ -88,7 +88,7 @@ def test_labels_of_people_are_trained_on_beside_them_and_judged_apart(files, peo
 def test_other_labels_are_refused(files, tmp_path):
     path = write_table(tmp_path / "pairs.tsv", "a\tb\tlabel", (f"One {n}.\tTwo {n}.\t{n % 2}" for n in range(60)))
     labels = LabelsDataModule([path], columns=LabelColumns(("a", "b"), "label"), labels=["no", "yes"])
-    with pytest.raises(InputError, match="single sentences and the classes unacceptable, acceptable"):
+    with pytest.raises(InputError, match="single sentences of the classes unacceptable, acceptable"):
         read(files, labels=labels)
 
 

@@ -41,7 +41,7 @@ def test_a_mixture_gives_its_seed_to_sources_without_one(kind, files):
 def test_the_card_says_that_these_are_no_ratings_of_people(kind, files):
     data = MODULES[kind](files, held_back=0.3)
     source_of(data)
-    assert "not agreeing with people" in data.notices[0]
+    assert "not measure agreement with people" in data.notices[0]
     assert any("30% " in one and "by a hash of their text" in one for one in data.describe().values())
 
 

@@ -75,7 +75,7 @@ def test_bad_pairs(pairs, message):
 def test_bad_input():
     with pytest.raises(InputError, match="finite metric scores"):
         darr_tau([1, math.nan], [[0, 1]])
-    with pytest.raises(InputError, match=r"1 of 2 pairs that are not, the first for rows \[1, 2\]"):
+    with pytest.raises(InputError, match=r"1 of 2 pairs cross groups, first rows \[1, 2\]"):
         grouped_darr_tau([1, 2, 3], [[0, 1], [1, 2]], ["a", "a", "b"])
     with pytest.raises(InputError, match="above 0, but got 0"):
         preferences_from_ratings([1, 2], ["a", "a"], least=0)

@@ -52,7 +52,7 @@ def test_words_that_were_compared_with_nothing_have_no_colour(explained):
 
 def test_stretches_are_said(explained):
     texts = shown(explanation_figure(explained(LONG, "a b")))
-    assert any("Each column stands for 34 words of 2,002" in one for one in texts)
+    assert any("Each column stands for 34 of 2,002 words" in one for one in texts)
     assert not any("Each row" in one for one in texts)
 
 

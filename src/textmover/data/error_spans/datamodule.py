@@ -194,8 +194,8 @@ class MarkedDataModule(SourcesDataModule):
         unknown = set(held_back_by) - {"reference", *columns.groups, *(() if columns.source is None else ("source",))}
         if unknown or not held_back_by:
             raise InputError(
-                "Expected `held_back_by` to name `reference`, a column of `columns.groups`, or `source` beside "
-                f"`columns.source`, but got {list(held_back_by)}: name another."
+                "Expected `held_back_by` to name `reference`, a column of `columns.groups`, or `source` (if "
+                f"`columns.source` is set), but got {list(held_back_by)}: name another."
             )
         self.validation_files = list(validation_tables)
         self._tables = {**tables, **validation_tables}

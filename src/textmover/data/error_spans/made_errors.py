@@ -34,7 +34,7 @@ from textmover.types import InputError, MarkedSegment, check_share
 from textmover.types.error_spans import ErrorSpan, Severity
 from textmover.types.word_splitting import text_words
 
-NOTICE = "The errors are made by rules, each kind in a fixed way. Finding them is not finding errors of people."
+NOTICE = "The errors are synthetic, made by rules. Finding them does not measure how well real errors are found."
 
 WRONG = (
     "number", "entity", "roles", "negate", "antonym", "drop", "insert", "replace", "repeat", "truncate", "random-word",

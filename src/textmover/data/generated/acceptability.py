@@ -42,8 +42,8 @@ ACCEPTABILITY = TASKS["cola"].labels  # unacceptable, acceptable
 DAMAGED = "damaged"  # held-back part of damaged sentences, in addition to human labels
 ATTEMPTS = 6  # kinds to try for each text, since some do not apply
 NOTICE = (
-    "Sentences count as unacceptable because they were damaged by rule: some are acceptable after all, and telling "
-    "them apart is not agreeing with people."
+    "The unacceptable sentences are synthetic: rules damaged them, and some are still acceptable. Accuracy on them "
+    "does not measure agreement with people."
 )
 
 
@@ -254,8 +254,8 @@ class AcceptabilityDataModule(SentencesDataModule):
             (human,) = self.labels.read()
             if not isinstance(human, LabelledSource) or human.classes != ACCEPTABILITY or human.pairs:
                 raise InputError(
-                    f"Expected `labels` to be of single sentences and the classes {', '.join(ACCEPTABILITY)}, but got "
-                    "others: take the task `cola`."
+                    f"Expected `labels` to hold single sentences of the classes {', '.join(ACCEPTABILITY)}, but got "
+                    "other texts or classes: use the task `cola`."
                 )
             training = [*human.items, *training]
             parts = {HELD_BACK: human.parts[HELD_BACK], DAMAGED: damaged}

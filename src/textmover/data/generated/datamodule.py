@@ -29,7 +29,7 @@ Version = TypeVar("Version", Segment, MarkedSegment)
 def synthetic_notice(rated: str, change: str = "kind of damage") -> str:
     """Return the notice for readers of results that the ratings are generated."""
     rule = f"The ratings of {rated} are synthetic: each {change} has a fixed rating."
-    return f"{rule} Agreeing with them is not agreeing with people."
+    return f"{rule} Correlation with them does not measure agreement with people."
 
 
 class GeneratedDataModule(SourcesDataModule):

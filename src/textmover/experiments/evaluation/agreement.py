@@ -180,7 +180,7 @@ def _checked(question: Question, protocol: Protocol, options: argparse.Namespace
     """Return the question, or a failure if even the human ratings, used as metric scores, give no result."""
     judgements, dimension = question.judgements, question.dimension
     if protocol.statistic == "darr" and judgements.preferences is not None and not len(judgements.preferences):
-        reason = "Expected two outputs for one item that people did not like alike, but got none"
+        reason = "Expected outputs of one item with different ratings, but got none"
         if dimension is not None:  # the preferences were derived from its ratings
             ratings = judgements.ratings[dimension]
             reason += (

@@ -73,7 +73,7 @@ def _files_by_set(name: str, keys: Sequence[str], entries: Sequence[str]) -> lis
         elif len(keys) == 1:
             by_key[keys[0]].append(entry)
         else:
-            raise InputError(f"Expected --data {shape} for --set {name}, but got {entry!r}: say which of them it is.")
+            raise InputError(f"Expected --data {shape} for --set {name}, but got {entry!r}: write KEY= before it.")
     counts = {key: len(paths) for key, paths in by_key.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{count} of {key}" for key, count in counts.items())
@@ -121,7 +121,7 @@ def _read_public(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
         arguments = {name: value for name, value in columns.items() if value is not None}
     refused = [*COLUMN_OPTIONS, "group", "item_column", *CHANGES, "metric_column"]
     refused += [] if options.set == CAPTIONS else ["system_column"]
-    refuse_options(options, refused, f"--set {options.set}, whose files have a shape of their own")
+    refuse_options(options, refused, f"--set {options.set}, which has a fixed format")
     with flags_named(READER_FLAGS):
         return [READERS[options.set][0](**one.paths, **arguments) for one in files]
 
@@ -138,8 +138,8 @@ def _description(options: argparse.Namespace) -> SetDescription:
         clash = next((flag for flag, name in names.items() if getattr(options, name) is not None), None)
         if clash is not None:
             raise InputError(
-                f"Expected the meaning of columns from --set or from flags, but got --set {options.set} and {clash}: "
-                "leave one out, or write a description of your own."
+                f"Expected columns to be described by --set or by flags, but got --set {options.set} and {clash}: "
+                "leave one out, or write a description."
             )
         description = load_description(options.set)
         return replace(description, scores={**description.scores, **scores}, flags=flags, **changes)

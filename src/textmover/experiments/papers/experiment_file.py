@@ -100,14 +100,14 @@ class Experiment:
             if key in paths:
                 raise InputError(f"Expected each file of --data once, but got {key} twice: leave one out.")
             if not path.startswith(("hub:", "data:")) and not Path(path).exists():
-                raise InputError(f"Expected {key} of --data at {path}, but there is nothing: correct the path.")
+                raise InputError(f"Expected {key} of --data at {path}, but there is no such file: correct the path.")
             paths[key] = path
         if not paths:
             raise InputError(f"Expected the data of {self.title}, but got none: {self._how_to_give(self.files)}.")
         for name in self.sets:
             missing = self.absent_files(name, paths)
             if missing and any(key in paths for key in self._needed(name).values()):
-                raise InputError(f"Expected all files of {name}, but got a part of them: {missing}.")
+                raise InputError(f"Expected all files of {name}, but some are missing: {missing}.")
         return paths
 
     def absent_files(self, name: str, files: Mapping[str, str]) -> str:
@@ -232,5 +232,5 @@ def _check_number(values: Collection[object], expected: int, place: Place, unit:
     if len(values) != expected:
         raise InputError(
             f"Expected {place} to hold {plural(expected, 'value')}, one for each {unit}, but got {len(values)}: write "
-            "null where there is none."
+            "null for a missing value."
         )

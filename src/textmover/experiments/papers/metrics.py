@@ -256,5 +256,5 @@ class KeptScores:
             if not self.written:
                 raise
             if isinstance(error, InputError):
-                raise InputError(f"{error} Earlier scores are kept: it is in {self.folder}.") from error
+                raise InputError(f"{error} Earlier scores are kept in {self.folder}.") from error
             raise type(error)(f"interrupted: the scores so far are in {self.folder}") from None

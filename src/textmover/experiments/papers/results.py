@@ -102,7 +102,7 @@ class Findings:
         if questions and len(self.hopeless) == len(questions):
             raise InputError(f"{questions[0]}: {self.hopeless[questions[0]].reason}")
         for question, failure in self.hopeless.items():
-            logger.warning("%s: %s The rest is computed.", question, failure.reason)
+            logger.warning("%s: %s Skipping it.", question, failure.reason)
         worth = {question.set for question in questions if question not in self.hopeless}
         return {name: experiment.metrics_of_set(name) for name in self.sets if name in worth}
 
@@ -166,9 +166,7 @@ class Findings:
         failures = {str(one): found.reason for one, found in answers.items() if isinstance(found, Failure)}
         notes += self._not_computed(failures.items())
         if fitted := [name for name in spec.metrics if name in self.metrics.fitted]:
-            notes.append(
-                f"Statistics (means, idf) fitted on the texts of the set, for want of others: {', '.join(fitted)}."
-            )
+            notes.append(f"Statistics (means, idf) fitted on the texts of the set itself: {', '.join(fitted)}.")
         notes += [f"{name}: not run: data absent; {how}." for name, how in self.absent.items() if name in spec.sets]
         notes += self._not_computed(one for one in self.unscored.items() if one[0] in spec.sets)
         wanted = set(spec.averaged)

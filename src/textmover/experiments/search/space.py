@@ -125,9 +125,7 @@ def check_keys(space: Space, config: Mapping[str, Any]) -> None:
                 f"Expected keys of the recipe to search over, but {key} is set by the search: leave it out."
             )
         if _affects_validation(key):
-            raise InputError(
-                f"Expected the parts that trials are judged on to stay the same, but {key} changes them: leave it out."
-            )
+            raise InputError(f"Expected the same validation data for all trials, but {key} changes it: leave it out.")
         if key.startswith(OVERRIDES):
             prefix, names = OVERRIDES, [field.name for field in fields(MetricConfig)]
             known = key.removeprefix(OVERRIDES) in names
@@ -229,8 +227,7 @@ class JudgedParts:
         likely = [key for key in different if key.startswith("data.")] or different
         advice = f"leave {' and '.join(likely)} out of the space" if likely else "the files have changed: search again"
         raise InputError(
-            "Expected the parts that trials are judged on to stay the same, but they are not those of the first trial: "
-            f"{advice}."
+            f"Expected the same validation data for all trials, but it differs from that of the first trial: {advice}."
         )
 
     def keep(self) -> None:

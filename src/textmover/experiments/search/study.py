@@ -33,8 +33,8 @@ ASKED = "asked"  # study attribute with the search settings, compared by --resum
 HOPELESS = 3  # a search ends if its first trials, this many, all fail
 STARTUP = 10  # random trials before the sampler uses earlier results
 OPTIMISTIC = (
-    "The best of {n} was chosen on the part that it is judged on here, so its value is optimistic: judge it once on "
-    "ratings that had no part in the choice."
+    "The best of {n} was selected on the data that it is evaluated on here, so its value is optimistic: evaluate it "
+    "once on unseen ratings."
 )
 
 RunTrial = Callable[..., "tuple[float, int]"]
@@ -63,8 +63,8 @@ class Search:
         optuna, file = self.optuna, self.folder / DATABASE
         if file.exists() and not self.options.resume:
             raise InputError(
-                f"Expected --output to be a folder without a search, but {self.folder} has one: --resume goes on with "
-                "it, or give another folder."
+                f"Expected --output to be a folder without a search, but {self.folder} has one: continue it with "
+                "--resume, or give another folder."
             )
         pruners = optuna.pruners
         self.study = optuna.create_study(
@@ -86,7 +86,7 @@ class Search:
         different = [name for name in settings if settings[name] != earlier.get(name)]
         if different:
             raise InputError(
-                f"Expected --resume to go on with the same search, but {different[0]} is another one than in "
+                f"Expected --resume to continue the same search, but {different[0]} differs from that in "
                 f"{self.folder}: give another --output."
             )
         self.study.set_user_attr(ASKED, settings)
@@ -115,13 +115,13 @@ class Search:
                 ended = self._finished()
                 if len(ended) == HOPELESS and all(one.state == states.FAIL for one in ended):
                     raise InputError(
-                        f"Expected trials that can be run, but the first {HOPELESS} failed, the last one so: {reason}"
+                        f"Expected trials that can be run, but the first {HOPELESS} failed, the last with: {reason}"
                     )
         except (KeyboardInterrupt, ObjectiveError) as error:
             self._write()
             if isinstance(error, KeyboardInterrupt):
                 table = self.folder / TABLE
-                logger.warning("%s: %s so far; go on with --resume.", table, plural(len(self._finished()), "trial"))
+                logger.warning("%s: %s so far; continue with --resume.", table, plural(len(self._finished()), "trial"))
             raise
 
     def _sampler(self, number: int) -> Any:

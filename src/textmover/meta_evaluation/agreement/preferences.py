@@ -78,8 +78,8 @@ def grouped_darr_tau(
     bad = np.flatnonzero(sides[:, 0] != sides[:, 1])
     if len(bad):
         raise InputError(
-            f"Expected both rows of a preference to be in one group, but got {len(bad)} of "
-            f"{plural(len(pairs), 'pair')} that are not, the first for rows {pairs[bad[0]].tolist()}: leave those out."
+            f"Expected both rows of a preference to be in one group, but {len(bad)} of {plural(len(pairs), 'pair')} "
+            f"cross groups, first rows {pairs[bad[0]].tolist()}: leave those out."
         )
     return {group: darr_tau(vector, pairs[sides[:, 0] == index]) for index, group in enumerate(positions)}
 

@@ -95,7 +95,7 @@ class ComparedSystems(Shown):
         rows = [(self.systems[one], str(self.ranks[one]), f"{self.means[one]:.4f}", bounds[one]) for one in self.order]
         apart = sum(self.decision(pair).winner is not None for pair in self.pairs)
         size = f"{plural(len(self.systems), 'system')} on {plural(self.scores.shape[1], 'segment')}"
-        headline = f"{size}; both tests tell {apart} of {plural(len(self.pairs), 'pair')} apart"
+        headline = f"{size}; both tests find differences in {apart} of {plural(len(self.pairs), 'pair')}"
         return View(headline, ("system", "rank", "mean", "95 % interval"), rows)
 
     @property

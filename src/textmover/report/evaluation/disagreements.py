@@ -57,7 +57,7 @@ class Alignment:
             if not inside or not 0 < link.weight < float("inf"):
                 raise InputError(
                     f"Expected links between {len(self.hypothesis)} and {plural(len(self.reference), 'word')} with "
-                    f"positive weights, but got {tuple(link)}: count words from 0, and leave out what carries no "
+                    f"positive weights, but got {tuple(link)}: count words from 0, and drop links without "
                     "weight."
                 )
 

@@ -70,7 +70,7 @@ def headline(evaluation: Evaluation) -> str:
         return f"No metric has a value on {plural(evaluation.n, 'segment')}."
     interval = "" if math.isnan(best.low) else f" ({signed(best.low, DIGITS)} to {signed(best.high, DIGITS)})"
     tied = [one.name for one in evaluation.metrics if one.rank == best.rank is not None and one is not best]
-    shared = f" Not told apart from it: {', '.join(tied)}." if tied else ""
+    shared = f" Not significantly better than: {', '.join(tied)}." if tied else ""
     among = f", of {len(evaluation.metrics)} metrics" if len(evaluation.metrics) > 1 else ""
     name = f"Best: {best.name}, " if among else f"{best.name}: "
     return f"{name}{signed(best.value, DIGITS)}{interval}{among} on {plural(evaluation.n, 'segment')}.{shared}"
@@ -156,7 +156,7 @@ def _significance_remarks(evaluation: Evaluation) -> list[str]:
         sentences.append(f"{100 * evaluation.level:g} % intervals: {drawn}.")
     if any(one.rank is not None for one in evaluation.metrics):
         sentences.append(
-            "Ranks: metrics share one unless a permutation test tells them apart (PERM-BOTH, "
+            "Ranks: metrics share a rank unless a permutation test finds a significant difference (PERM-BOTH, "
             f"{plural(evaluation.permutations, 'permutation')}, seed {evaluation.seed}, one-sided, p ≤ "
             f"{SIGNIFICANT:g})."
         )

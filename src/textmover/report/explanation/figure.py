@@ -275,7 +275,7 @@ def _notes(found: Explanation, grid: Grid, *, hidden: bool) -> list[str]:
     sizes = (("row", grid.words_to_a_row, found.reference), ("column", grid.words_to_a_column, found.hypothesis))
     for name, size, text in sizes:
         if size > 1:
-            notes.append(f"Each {name} stands for {size} words of {len(text):,} and is called by the first of them.")
+            notes.append(f"Each {name} stands for {size} of {len(text):,} words and is named after the first.")
     if hidden:
         notes.append("#: number of a word that no font here can show; an SVG or HTML file shows it.")
     return notes

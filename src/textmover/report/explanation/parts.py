@@ -49,7 +49,7 @@ def grid_of(found: Explanation, plan: str | None = None) -> Grid:
     plans = {one.name: one.plan for one in found.matches if plan in (None, one.name)}
     if found.matches and not plans:
         names = " or ".join(repr(one.name) for one in found.matches)
-        raise InputError(f"Expected `plan` to be {names}, but got {plan!r}: choose one that there is.")
+        raise InputError(f"Expected `plan` to be {names}, but got {plan!r}: choose one of them.")
     steps = [max(map(len, one), default=1) for one in chunks]
     if all(chunks):
         starts = [[one.start for one in side] for side in chunks]
@@ -113,7 +113,7 @@ FLAGS = {
     "language": "a text does not look English (the metric was made for English): the score means little",
     "look-alikes": "letters only look like plain ones, such as ligatures: the encoder reads other words",
     "repetition": "the hypothesis repeats one phrase, which can score high",
-    "copied": "the hypothesis is its source, copied: where there is a reference, that alone judges it",
+    "copied": "the hypothesis is a copy of its source: if a reference is given, only that judges it",
     "untranslated": "the hypothesis is in the language of its source: the score means little",
     "off target": "the hypothesis is in another language than its reference: the score means little",
     "fallback": "a reference or a source is missing: the other stands in for it",

@@ -246,7 +246,7 @@ def draw_heat_map(
     if not rows or not columns:
         raise ValueError("Expected at least one row and one column, but got none.")
     if any(len(row) != len(columns) for row in rows) or any(len(one.names) != len(one.values) for one in groups):
-        raise ValueError(f"Expected {len(columns)} values and a name for each row, but got others.")
+        raise ValueError(f"Expected {len(columns)} values and a name for each row, but got more or fewer.")
     save_figure(_heat_figure(groups, columns, title, low, high), path)
 
 

@@ -94,8 +94,8 @@ def _described_pairs(found: ComparedSystems) -> tuple[list[SystemPair], list[str
     pairs = {frozenset((pair.first, pair.second)): pair for pair in found.pairs}
     listed = [pairs[frozenset(two)] for two in itertools.pairwise(names)]
     return listed, [
-        f"These are {len(listed)} of {len(found.pairs)} pairs, each system beside the next: --format json has all of "
-        "them, and `textmover rank` makes a table of many systems."
+        f"Only {len(listed)} of {len(found.pairs)} pairs are listed, each system with the next: see all with "
+        "--format json, or rank many systems with `textmover rank`."
     ]
 
 
@@ -127,7 +127,7 @@ def verdict(pair: SystemPair, found: ComparedSystems) -> str:
         return f"Not significant: only {only}, so p cannot be below {pair.least:.2g}."
     if decision.winner is not None:
         return f"{decision.winner} is better."
-    return "No test tells them apart." if decision.agreed else "The tests do not agree."
+    return "Neither test finds a significant difference." if decision.agreed else "The tests do not agree."
 
 
 def p_value(value: float, least: float = 0.0) -> str:
@@ -172,7 +172,7 @@ def as_latex(comparison: Comparison) -> str:
     found = comparison.found
     caption = (
         f"Mean score of {plural(len(found.systems), 'system')} on {plural(found.scores.shape[1], 'segment')}, with 95 "
-        "% bootstrap intervals; systems share a rank where randomisation does not tell them apart (p > "
+        "% bootstrap intervals; systems share a rank where randomisation finds no significant difference (p > "
         f"{found.significant:g})."
     )
     signatures = [("", comparison.signature), ("", ", ".join(comparison.tests))]
@@ -275,7 +275,7 @@ def _headlines(found: ComparedSystems) -> list[str]:
         return [verdict(found.pairs[0], found)]
     best = found.systems[found.order[0]]
     alike = [found.systems[one] for one in found.order[1:] if found.ranks[one] == 1]
-    return [f"Best: {best}.", *([f"Not told apart from it: {', '.join(alike)}."] if alike else [])]
+    return [f"Best: {best}.", *([f"Not significantly better than: {', '.join(alike)}."] if alike else [])]
 
 
 def bars_of(gaps: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -49,7 +49,7 @@ class Ranking:
     @property
     def shared_ranks(self) -> str:
         """Rule by which systems share a rank."""
-        return f"systems share a rank where {TESTS[self.test]} does not tell them apart (two-sided p > 0.05)"
+        return f"systems share a rank where {TESTS[self.test]} finds no significant difference (two-sided p > 0.05)"
 
     def rows(self, place: int) -> list[dict[str, Any]]:
         """Return the values of each system of a group, best first."""

@@ -122,9 +122,9 @@ def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 
     sizes = " or ".join(map(str, sorted(batches)))
     note = f"How often a text's partner scores highest among the second texts of its batch of up to {sizes}."
     reports = [
-        TaskReport("Classes told", "Beside always saying the most frequent class.", "most frequent", labels),
+        TaskReport("Classes told", "Compared with always predicting the most frequent class.", "most frequent", labels),
         TaskReport("Partners found", note, "untrained", partners),
-        TaskReport("Errors marked", "Beside the rule of the plan, which learns nothing.", "rule", errors),
+        TaskReport("Errors marked", "Compared with the untrained rule of the plan.", "rule", errors),
     ]
     return [one for one in reports if one.rows]
 
@@ -251,8 +251,8 @@ class FitReport(Shown):
         if not rows:
             return []
         note = (
-            "Mean over groups, before and after training. The intervals (95 %) are those of the correlation after it "
-            "and of the gain, by a bootstrap that draws whole references."
+            "Mean over groups, before and after training. The intervals (95 %) of the correlation after training and "
+            "of the gain are from a bootstrap over references."
         )
         return [_section(AGREEMENT, note, GAIN_HEADERS, rows) + "".join(f"\n{one}\n" for one in self._warnings())]
 

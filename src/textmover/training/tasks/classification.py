@@ -127,8 +127,8 @@ def class_weights(source: LabelledSource, wanted: ClassWeights) -> Tensor | None
         if not counts.all():
             missing = source.classes[int(np.flatnonzero(counts == 0)[0])]
             raise InputError(
-                f"Expected every class of {source.name} to occur where they are balanced, but {missing!r} does not: "
-                "leave it out of `labels`, or give weights."
+                f"Expected items of every class of {source.name} to balance `class_weights`, but got none of "
+                f"{missing!r}: leave it out of `labels`, or give weights."
             )
         return torch.from_numpy(len(source.items) / (len(counts) * counts)).float()
     if isinstance(wanted, str):

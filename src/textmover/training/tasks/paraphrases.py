@@ -91,7 +91,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
         size = self.source.validation_batch_size
         if not len(found):
             return Judgement(
-                {"recall": math.nan}, f"  recall@1 among up to {size} texts: none has another to be told from"
+                {"recall": math.nan}, f"  recall@1 among up to {size} texts: undefined, since no batch holds negatives"
             )
         recall = float(found.mean())
         return Judgement({"recall": recall}, f"  recall@1 among up to {size} texts: {recall:.4f} (n={len(found)})")
