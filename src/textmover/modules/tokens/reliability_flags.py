@@ -90,12 +90,10 @@ SCRIPT_LANGUAGES = {
 SHARED = r"ªºµ²³¹¼-¾ʰ-˿\u2070-\u209c\u2100-\u218b\u2460-\u24ff\u2776-\u2793"
 """Letters and numbers that occur in texts of any script."""
 
-
 LOOK_ALIKES = re.compile(
-    "[\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a\u24b6-\u24e9\U0001d400-\U0001d7ff]"
-    "|[A-Za-z][\u0400-\u04ff]|[\u0400-\u04ff][A-Za-z]"
+    "(?i)[\ufb00-\ufb06\uff41-\uff5a\U0001d400-\U0001d7ff]|[a-z][\u0400-\u04ff]|[\u0400-\u04ff][a-z]"
 )
-"""Ligatures, full-width, circled and mathematical letters, and Cyrillic letters next to Latin ones in a word."""
+"""Ligatures, full-width and mathematical letters, and Cyrillic letters next to Latin ones in a word."""
 
 
 def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndarray]:
