@@ -105,7 +105,7 @@ def test_marks_of_a_text_that_changed(folder, project):
     (folder / "items.json").write_text(json.dumps(rows))
     changed = open_project(folder)
     assert changed.said("Ada") == {}
-    with pytest.raises(InputError, match="changed since"):
+    with pytest.raises(InputError, match="has changed: load the page again"):
         changed.mark("Ada", "i0", mark((0, 4, "minor")), seen=seen)
     changed.mark("Ada", "i0", mark((0, 7, "minor")))
     assert changed.said("Ada")["i0"].marks.spans == (ErrorSpan(0, 7, "minor"),)

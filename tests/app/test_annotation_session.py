@@ -170,7 +170,7 @@ def test_texts_that_changed_while_they_were_shown_are_shown_anew_and_not_rated(f
     (folder / FILE).write_text(json.dumps(rows))
     for found in (desk.rate(FILE, "Ada", "i0", 0, 3, seen=seen), desk.comment(FILE, "Ada", "i0", "mine", seen=seen)):
         assert found.refused
-        assert "changed since" in text(found.status)
+        assert "has changed: load the page again" in text(found.status)
         assert "quite another text" in found.card
         assert found.ratings == (None, None, None)
         assert found.seen != seen
@@ -322,7 +322,7 @@ def test_marks_that_are_refused_are_taken_back(folder):
     rows[0]["hypothesis"] = "Something else."
     (folder / FILE).write_text(json.dumps(rows))
     found = desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor")), seen=seen)
-    assert "changed since" in text(found.status)
+    assert "has changed: load the page again" in text(found.status)
     assert drawn(found.card)[0]["errors"] == []
     assert "asks for errors" in text(Session(folder, errors=False).mark(FILE, "Ada", "i0", marks()).status)
 

@@ -54,7 +54,7 @@ ADAPTER = [
     ("encoder.dtype", "float17", "describe a metric"),
 ]
 CLASSIFIER = [
-    ("classifier", ["no", "yes"], "no such `classifier`"),
+    ("classifier", ["no", "yes"], "`classifier` is missing or invalid"),
     ("classifier.classes", "yes", "to be a list, but got"),
     ("classifier.classes.0", 0, TEXT),
     ("classifier.dropout", "0.1", "to describe a classifier"),
@@ -116,7 +116,7 @@ def test_json_of_another_kind_is_one_sentence(saved, tmp_path, entries):
     for kind, load in (("metric", load_checkpoint), ("classifier", load_classifier)):
         folder = shutil.copytree(saved / kind, tmp_path / kind)
         (folder / "config.json").write_text(json.dumps(entries))
-        assert "it holds no" in refusal(lambda: load(folder))  # noqa: B023
+        assert "is missing or invalid" in refusal(lambda: load(folder))  # noqa: B023
 
 
 @pytest.mark.parametrize("basis", [[], {"mean": []}, {"mean": "x"}, {"mean": {"encoder": 5}}, {"idf": {}}, 5])

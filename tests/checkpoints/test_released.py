@@ -181,7 +181,7 @@ def test_a_released_metric_that_did_not_come_along_says_where_it_is(monkeypatch)
     monkeypatch.setattr("textmover.modules.shipped_folders.INSTALLED", ROOT / "checkpoints" / "textmover-general")
     with pytest.raises(
         InputError,
-        match=r"lie in the folder `checkpoints` of the repository: give the path\. `textmover list` shows all",
+        match=r"give their path in the folder `checkpoints` of the repository\. `textmover list` shows all",
     ):
         load_metric("textmover-wmt")
     with pytest.raises(InputError, match="Did you mean 'twmd'"):

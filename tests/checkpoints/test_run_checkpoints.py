@@ -91,10 +91,10 @@ def test_damage_is_told(written):
 
 
 def test_a_resumed_run_needs_what_lightning_goes_on_from(written):
-    with pytest.raises(InputError, match="holds no `pytorch-lightning_version`"):
+    with pytest.raises(InputError, match="has no `pytorch-lightning_version`"):
         read_run_checkpoint(written, resume=True)
 
 
 def test_a_checkpoint_without_its_metric():
-    with pytest.raises(InputError, match=r"x\.ckpt to be of `textmover train`"):
+    with pytest.raises(InputError, match=r"x\.ckpt to be a checkpoint of `textmover train`"):
         metric_entry({"state_dict": {}}, "x.ckpt")

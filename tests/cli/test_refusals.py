@@ -294,7 +294,7 @@ CASES = {
         --model twmd --model sbert --precision auto | exact, fast or int8 for several models
         --model twmd --against chrf | Expected `--against` to be one of twmd for ratings, but got 'chrf'
         --dimension fluency | Expected `--dimension` to be one of score in ratings, but got 'fluency'
-        --set wmt-da --group lp | from --set or from flags, but got --set wmt-da and --group
+        --set wmt-da --group lp | by --set or by flags, but got --set wmt-da and --group
         --set wmt | did you mean 'wmt-da'?
         --level per-item | Expected `ratings` to have items for pearson per-item
         --statistic darr | Expected ratings to hold preferences for darr, but got ratings alone: derive
@@ -415,7 +415,7 @@ CASES = {
         --output x.html | to name a folder or table and figure, but got x.html: leave the ending out
         --output x.json --format json | but got x.json: leave the ending out
         --perturbation-parser none | Expected a parser, but got none: train one.
-        --reference-column ref --set sfhotel | from --set or from --column""",
+        --reference-column ref --set sfhotel | by --set or by --column""",
     "analyse-layers": """
          | Expected --data, but got none
         --pairs 1000000000000 | Expected --pairs to be at most 10,000,000, but got 1000000000000

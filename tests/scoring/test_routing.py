@@ -107,5 +107,7 @@ def test_other_languages_are_warned_of_once(embedded, caplog, texts):
 
 
 def test_elsewhere_it_is_refused_with_the_way_out():
-    with pytest.raises(InputError, match=r"but got 'auto'\. `auto` is for commands that read texts"):
+    with pytest.raises(
+        InputError, match=r"but got 'auto'\. Only commands that read texts before they load a metric take `auto`"
+    ):
         Scorer.from_pretrained("auto")

@@ -256,7 +256,9 @@ def replaced(encoder: Path) -> Path:
 
 def test_no_run_goes_on_over_other_weights_in_the_place_of_its_encoder(tmp_path: Path, replaced: Path) -> None:
     there = torch.load(tmp_path / "four.ckpt", weights_only=True)["textmover"]["encoder"]["base"]["sha256"]
-    with pytest.raises(InputError, match=f"to have weights of the hash {there}, but those in {replaced} have .*start"):
+    with pytest.raises(
+        InputError, match=f"to have weights of the hash {there}, but those in {replaced} have .*without the checkpoint"
+    ):
         fit(tmp_path, replaced, tmp_path / "four.ckpt")
 
 

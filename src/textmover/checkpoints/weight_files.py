@@ -138,7 +138,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     for key in ("format", "kind"):
         if key not in entries:
             raise InputError(
-                f"Expected {path} to be the configuration of a textmover checkpoint, but it holds no `{key}`: give a "
+                f"Expected {path} to describe a textmover checkpoint, but `{key}` is missing or invalid: give a "
                 "folder that `textmover export` wrote."
             )
     version, kind = entries["format"], entries["kind"]

@@ -138,7 +138,7 @@ def test_the_best_of_all_trials_is_told_and_kept(run, asked, trials, tmp_path):
     assert len(trials) == 6
     for change in (["--objective", "held-back/kendall"], ["--seeds", "3"], ["--minimise"]):
         said = run(*arguments, "--trials", 7, "--resume", *change).complaint()
-        assert f"{change[0]} is another" in said
+        assert f"{change[0]} differs" in said
     run(*arguments, "--trials", 7, "--resume").ok()
     assert len(table(tmp_path / "out")) == 7
     arguments[arguments.index("out")] = "less"
@@ -374,11 +374,11 @@ def known(tmp_path_factory, tiny_encoder):
     [
         ("model.init_args.overrides.temprature", "did you mean model.init_args.overrides.temperature?"),
         ("trainer.max_epoch", "did you mean trainer.max_epochs?"),
-        ("data.init_args.held_back", "changes them"),
-        ("data.init_args.train", "changes them"),
-        ("data.init_args.where", "changes them"),
-        ("data.init_args.columns.references", "changes them"),
-        ("data.class_path", "changes them"),
+        ("data.init_args.held_back", "changes it"),
+        ("data.init_args.train", "changes it"),
+        ("data.init_args.where", "changes it"),
+        ("data.init_args.columns.references", "changes it"),
+        ("data.class_path", "changes it"),
         ("seed_everything", "set by the search"),
         ("nothing.like.it", "--print_config"),
     ],
@@ -394,7 +394,7 @@ def test_keys_of_several_sources_are_read_behind_their_names():
     config = {"data.init_args.sources": {}, "data.init_args.weights": None}
     one = {"low": 1, "high": 2}
     for name in ("sources", "sources.texts", "sources.wmt.init_args.train", "sources.damaged.init_args.words"):
-        with pytest.raises(InputError, match=f"sources.*changes them|{name}.*changes them"):
+        with pytest.raises(InputError, match=f"sources.*changes it|{name}.*changes it"):
             check_keys({f"data.init_args.{name}": one}, config)
     for name in ("sources.texts.init_args.batch_size", "sources.train.init_args.batch_group", "weights.train"):
         check_keys({f"data.init_args.{name}": one}, config)
