@@ -292,8 +292,8 @@ class RomeMetric(ConfiguredMetric):
     @torch.no_grad()
     def pair_features(self, hypotheses: RomeFeatures, references: RomeFeatures) -> tuple[Tensor, Tensor]:
         """Return features ``[B, F]``, float32, in the order of the configuration, and flags ``[B, 2]``: empty, long."""
-        judge = self.acceptability and partial(self._cache.judged, judge=self.acceptability.predict)
-        return pair_features(self.config, self.idf, self.metrics, judge, hypotheses, references)
+        acceptability = self.acceptability and partial(self._cache.acceptability, predict=self.acceptability.predict)
+        return pair_features(self.config, self.idf, self.metrics, acceptability, hypotheses, references)
 
     def semantic(self, hypotheses: RomeFeatures, references: RomeFeatures) -> SemanticResult:
         """Return the semantic feature with alignment and flow, for plots."""
@@ -367,7 +367,7 @@ class RomeMetric(ConfiguredMetric):
 
     @classmethod
     def load_files(cls, folder: Path, entries: Mapping[str, Any], overrides: Mapping[str, Any]) -> RomeMetric:
-        """Rebuild the metric that :meth:`save_files` described; the caller loads the weights of the scorer.
+        """Rebuild the metric that :meth:`save_files` described; the caller loads its weights.
 
         Raises:
             InputError: If ``kind``, ``features`` or ``scorer`` is overridden, or encoder or parser is missing.

@@ -25,13 +25,13 @@ class Counted:
 
 def test_texts_are_judged_once_until_it_is_cleared():
     memory, counted = RomeCache(), Counted()
-    assert memory.judged(["a", "bb", "a"], counted.judge).tolist() == [1, 2, 1]
-    assert memory.judged(["ccc", "bb"], counted.judge).tolist() == [3, 2]
+    assert memory.acceptability(["a", "bb", "a"], counted.judge).tolist() == [1, 2, 1]
+    assert memory.acceptability(["ccc", "bb"], counted.judge).tolist() == [3, 2]
     memory = memory.without_pairs()
-    memory.judged(["a"], counted.judge)
+    memory.acceptability(["a"], counted.judge)
     assert counted.asked == ["a", "bb", "ccc"]
     memory.clear()
-    memory.judged(["a"], counted.judge)
+    memory.acceptability(["a"], counted.judge)
     assert counted.asked[3:] == ["a"]
 
 
@@ -52,8 +52,8 @@ def test_no_more_than_so_many_are_kept(tiny_metric, monkeypatch):
     monkeypatch.setattr(text_features, "CACHE_SIZE", 2)
     memory, counted, tokenize = RomeCache(), Counted(), tiny_metric().tokenize
     for text in ("a", "bb", "ccc"):
-        memory.judged([text], counted.judge)
+        memory.acceptability([text], counted.judge)
         memory.features(tokenize([text]), tokenize(["d"]), counted.compute)
-    memory.judged(["a"], counted.judge)
+    memory.acceptability(["a"], counted.judge)
     memory.features(tokenize(["a"]), tokenize(["d"]), counted.compute)
     assert counted.asked[-2:] == ["a", ("a", "d")]

@@ -41,8 +41,8 @@ def tree_words(parsed: ParsedText, *, punctuation: bool = False) -> list[int]:
     if punctuation:
         return list(range(len(parsed)))
     return [
-        place
-        for place, (word, tag) in enumerate(zip(parsed.words, parsed.tags, strict=True))
+        index
+        for index, (word, tag) in enumerate(zip(parsed.words, parsed.tags, strict=True))
         if tag != "PUNCT" or not _is_mark(word)
     ]
 
@@ -75,24 +75,24 @@ def dependency_trees(parsed: ParsedText, *, punctuation: bool = False, stretches
     """
     if stretches < 1:
         raise InputError(f"Expected `stretches` to be at least 1, but got {stretches}: 1 makes one tree of the text.")
-    kept = tree_words(parsed, punctuation=punctuation)
-    bounds = [number * len(kept) // stretches for number in range(stretches + 1)]
-    return [_tree(parsed.heads, kept[start:stop]) for start, stop in itertools.pairwise(bounds)]
+    nodes = tree_words(parsed, punctuation=punctuation)
+    bounds = [number * len(nodes) // stretches for number in range(stretches + 1)]
+    return [_tree(parsed.heads, nodes[start:stop]) for start, stop in itertools.pairwise(bounds)]
 
 
-def _tree(heads: tuple[int, ...], kept: list[int]) -> WordTree:
-    node = {place: number for number, place in enumerate(kept, start=1)}
-    above = {NO_WORD: 0, **node}  # nearest node at or above each visited word
+def _tree(heads: tuple[int, ...], nodes: list[int]) -> WordTree:
+    numbers = {index: number for number, index in enumerate(nodes, start=1)}
+    above = {NO_WORD: 0, **numbers}  # nearest node at or above each visited word
     parents = [-1]
-    for place in kept:
-        path, word = [], heads[place]
+    for index in nodes:
+        path, word = [], heads[index]
         while word not in above:
             path.append(word)
             word = heads[word]
         for skipped in path:
             above[skipped] = above[word]
         parents.append(above[word])
-    return WordTree(np.array(parents, dtype=np.int64), np.array([NO_WORD, *kept], dtype=np.int64))
+    return WordTree(np.array(parents, dtype=np.int64), np.array([NO_WORD, *nodes], dtype=np.int64))
 
 
 def _is_mark(word: str) -> bool:

@@ -1,4 +1,4 @@
-"""Features of single texts for RoMe (word vectors, parses, scores of other metrics) and RoMe's cache."""
+"""Features of single texts for RoMe (word vectors, parses, features of other metrics), and RoMe's cache."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ class PackedRome:
 
 def parses_of(texts: Sequence[ReadText]) -> list[ParsedText]:
     """Return the parses of texts that were read with a parser."""
-    found = [one.parsed for one in texts if one.parsed is not None]
-    if len(found) < len(texts):
+    parses = [one.parsed for one in texts if one.parsed is not None]
+    if len(parses) < len(texts):
         raise TypeError("Expected texts with parses, but got one that was read without a parser.")
-    return found
+    return parses
 
 
 CACHE_SIZE = 500_000  # maximum number of cached pairs, and of cached texts
@@ -125,27 +125,27 @@ class RomeCache:
 
     def __init__(self) -> None:
         self._pairs: dict[tuple[str, str], tuple[Tensor, Tensor]] = {}
-        self._judged: dict[str, float] = {}
+        self._acceptability: dict[str, float] = {}
 
     def clear(self) -> None:
         """Clear the cache, for a new encoder or classifier."""
-        self._judged.clear()
+        self._acceptability.clear()
         self._pairs.clear()
 
     def without_pairs(self) -> RomeCache:
         """Return a cache with the same acceptability and no pairs, for new idf weights."""
         cache = RomeCache()
-        cache._judged = self._judged
+        cache._acceptability = self._acceptability
         return cache
 
-    def judged(self, texts: Sequence[str], judge: Callable[[list[str]], Tensor]) -> Tensor:
-        """Return the results of ``judge`` for texts, ``[n]``; it is called for texts that are not cached."""
-        cached = {text: self._judged.get(text) for text in texts}  # a copy, since another thread may clear the cache
+    def acceptability(self, texts: Sequence[str], predict: Callable[[list[str]], Tensor]) -> Tensor:
+        """Return the results of ``predict`` for texts, ``[n]``; it is called for texts that are not cached."""
+        cached = {text: self._acceptability.get(text) for text in texts}  # a copy: another thread may clear it
         missing = [text for text, value in cached.items() if value is None]
-        new = dict(zip(missing, judge(missing).tolist(), strict=True))
-        if len(self._judged) + len(new) > CACHE_SIZE:
-            self._judged.clear()
-        self._judged |= new
+        new = dict(zip(missing, predict(missing).tolist(), strict=True))
+        if len(self._acceptability) + len(new) > CACHE_SIZE:
+            self._acceptability.clear()
+        self._acceptability |= new
         results = {**cached, **new}
         return torch.tensor([results[text] for text in texts])
 
@@ -194,8 +194,8 @@ class WordReader(nn.Module):
         unknown_tokens = replace(batch, mask=batch.unknown > 0)  # one makes its word unknown
         _, unknown = word_vectors_of_spans(vectors[:, :, :1], unknown_tokens, offsets, spans)
         numbers = torch.zeros(unknown.shape, dtype=torch.long)
-        for row, place in unknown.nonzero().tolist():
-            numbers[row, place] = surface_number(word_key(texts[row].words[place]))
+        for row, column in unknown.nonzero().tolist():
+            numbers[row, column] = surface_number(word_key(texts[row].words[column]))
         return words, mask, texts, numbers.to(words.device)
 
     def words(self, texts: Sequence[str]) -> list[tuple[str, ...]]:

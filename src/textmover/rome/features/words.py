@@ -87,7 +87,7 @@ class WordIdf(IdfTable):
     def fingerprint(self) -> str:
         """First eight hex digits of a hash of words and counts in any order, for the signature."""
         counts = self.counts.tolist()
-        entries = sorted((word, counts[place]) for word, place in self._index.items())
+        entries = sorted((word, counts[index]) for word, index in self._index.items())
         return hashlib.sha256(repr((entries, int(self.documents))).encode()).hexdigest()[:8]
 
     def reset(self, *, from_call: bool = False) -> None:
@@ -103,17 +103,17 @@ class WordIdf(IdfTable):
         for text in texts:
             documents += 1
             for word in filter(None, dict.fromkeys(map(word_key, text))):
-                place = self._index.setdefault(word, len(counts))
-                if place == len(counts):
+                index = self._index.setdefault(word, len(counts))
+                if index == len(counts):
                     counts.append(0)
-                counts[place] += 1
+                counts[index] += 1
         self._update(counts, documents)
 
     def most_frequent(self, fewest: int) -> WordIdf:
         """Return a table of the words in at least ``fewest`` documents; all others become unknown."""
-        words = [word for word, place in self._index.items() if int(self.counts[place]) >= fewest]
+        words = [word for word, index in self._index.items() if int(self.counts[index]) >= fewest]
         table = WordIdf(self.formula)
-        table._index = {word: place for place, word in enumerate(words)}
+        table._index = {word: index for index, word in enumerate(words)}
         table._update([int(self.counts[self._index[word]]) for word in words], int(self.documents))
         return table
 
@@ -139,7 +139,7 @@ class WordIdf(IdfTable):
                 setattr(self, name, getattr(self, name).new_zeros(saved.shape))
         super()._load_from_state_dict(state_dict, prefix, *args)
         joined = bytes(self.words.cpu().numpy()).decode()
-        self._index = {word: place for place, word in enumerate(joined.split(SEPARATOR))} if joined else {}
+        self._index = {word: index for index, word in enumerate(joined.split(SEPARATOR))} if joined else {}
 
 
 def word_key(word: str) -> str:
