@@ -1,4 +1,4 @@
-"""RoMe: its semantic, syntactic and grammatical features, and what joins them."""
+"""RoMe: semantic, syntactic and grammatical features of text pairs, and the scorer that combines them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Configuration of RoMe as one flat frozen dataclass, its signature, and the options of its features."""
+"""Configuration and signature of RoMe, and options of its features."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_PARSER = "textmover-parser"
 """The released parser: English, trained on the English Web Treebank of Universal Dependencies."""
 
-MEAN = "mean"  # no network: the mean of the features
+MEAN = "mean"  # scorer without a network: mean of the features
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ SEMANTICS: dict[str, SemanticConfig] = {
 }
 """Named configurations. ``paper`` penalises distances by Eq. 4 and aligns words by the same penalty, since Eq. 3 as
 printed aligns no word of a text with itself (``equations`` does that). ``code`` aligns and penalises as the authors'
-code does. ``align`` leaves out the penalty of distances, ``emd`` the alignment too: rows of the paper's table 5."""
+code does. ``align`` omits the distance penalty, ``emd`` also the alignment: rows of the paper's table 5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class SyntacticOptions:
 
 
 FEATURES = ("semantic", "syntactic", "acceptability", "length-ratio", "chrf")
-"""Built-in features of RoMe; any other name is that of a metric whose score becomes a feature."""
+"""Built-in features of RoMe; any other name refers to a metric whose score becomes a feature."""
 
 NO_PARSER = "none"
 """No parser: words come from the encoder's tokenizer, and the syntactic feature is unavailable."""
@@ -128,27 +128,27 @@ class RomeConfig(Configuration):
     encoder: str = DEFAULT_ENCODER  # gives the word vectors: name on the hub or folder
     revision: str | None = None  # commit or tag of the encoder on the hub; None: its main branch
     layer: int | None = None  # hidden layer of the word vectors; None: the encoder's default
-    max_length: int | None = None  # longest text in tokens that has word vectors; None: what the encoder allows
+    max_length: int | None = None  # maximum length in tokens; None: the encoder's maximum
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # number type of the encoder
     parser: str = DEFAULT_PARSER  # released parser, folder, spaCy package, stanza:LANGUAGE, or none
     acceptability: str = "textmover-acceptability"  # released classifier, or its folder
     features: tuple[str, ...] = ("semantic", "syntactic", "acceptability")  # inputs of the scorer, in this order
     scorer: str = "mean"  # mean, a trained network by name, a file, official, or one to train: new-paper, new-monotone
     variant: Variant = "paper"  # how words are aligned and distances penalised
-    delta: float = 0.6  # least cosine of aligned words
+    delta: float = 0.6  # cosine that aligned words must exceed
     weights: Literal["uniform", "idf", "tf-idf"] = "tf-idf"  # weight of each word
     idf: Literal["smooth", "plus-one"] = "plus-one"  # log((n+1)/(df+1)), or log(1 + (n+1)/(df+1))
     idf_from: Literal["references", "corpus"] = (
-        "corpus"  # of each call; or fitted before, which has been done for English
+        "corpus"  # of each call, or of a corpus fitted before (released for English)
     )
     balanced: bool = True  # word weights of each text sum to 1; else surplus weight costs nothing
-    theta: float = 0.65  # least cosine at which words of the trees match
+    theta: float = 0.65  # cosine that matching words of the trees must exceed
     change: float = 2.0  # cost of changing a word of a tree (paper: 1), where deleting one costs 1
     ramp: float = 0.05  # range of cosines around theta over which that cost falls; 0 (paper): a step
     relations: bool = False  # matching words also need the same dependency relation
     punctuation: Literal["keep", "drop"] = "drop"  # punctuation marks as nodes of the trees
-    most_nodes: int = 400  # longest text, in words, whose tree is compared whole; longer ones in parts
-    multi_reference: Literal["best", "mean"] = "best"  # best of each value, or their mean
+    most_nodes: int = 400  # maximum number of words of a text compared as a whole; longer ones are split
+    multi_reference: Literal["best", "mean"] = "best"  # best of each value over the references, or its mean
     calibrate: bool = False  # learn scale and offset, which map the score to the human scale
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from textmover.types import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Convert a file so that ``scorer="official"`` finds it, and return the exit code."""
+    """Convert the file given on the command line, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m textmover.rome.convert",
         allow_abbrev=False,

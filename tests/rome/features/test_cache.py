@@ -2,8 +2,8 @@
 
 import torch
 
-from textmover.rome.features import text_features as kept
-from textmover.rome.features.text_features import KeptFeatures
+from textmover.rome.features import text_features
+from textmover.rome.features.text_features import RomeCache
 
 
 class Counted:
@@ -24,19 +24,19 @@ class Counted:
 
 
 def test_texts_are_judged_once_until_it_is_cleared():
-    memory, counted = KeptFeatures(), Counted()
-    assert memory.judged(["a", "bb", "a"], counted.judge).tolist() == [1, 2, 1]
-    assert memory.judged(["ccc", "bb"], counted.judge).tolist() == [3, 2]
+    memory, counted = RomeCache(), Counted()
+    assert memory.acceptability(["a", "bb", "a"], counted.judge).tolist() == [1, 2, 1]
+    assert memory.acceptability(["ccc", "bb"], counted.judge).tolist() == [3, 2]
     memory = memory.without_pairs()
-    memory.judged(["a"], counted.judge)
+    memory.acceptability(["a"], counted.judge)
     assert counted.asked == ["a", "bb", "ccc"]
     memory.clear()
-    memory.judged(["a"], counted.judge)
+    memory.acceptability(["a"], counted.judge)
     assert counted.asked[3:] == ["a"]
 
 
 def test_pairs_are_computed_once_and_come_back_in_order(tiny_metric):
-    memory, counted, tokenize = KeptFeatures(), Counted(), tiny_metric().tokenize
+    memory, counted, tokenize = RomeCache(), Counted(), tiny_metric().tokenize
     first = memory.features(tokenize(["a", "bbb"]), tokenize(["dd", "e"]), counted.compute)
     assert first[0].tolist() == [[1, 2], [3, 1]]
     features, flags = memory.features(tokenize(["bbb", "c", "a"]), tokenize(["e", "f", "dd"]), counted.compute)
@@ -49,11 +49,11 @@ def test_pairs_are_computed_once_and_come_back_in_order(tiny_metric):
 
 
 def test_no_more_than_so_many_are_kept(tiny_metric, monkeypatch):
-    monkeypatch.setattr(kept, "KEPT_PAIRS", 2)
-    memory, counted, tokenize = KeptFeatures(), Counted(), tiny_metric().tokenize
+    monkeypatch.setattr(text_features, "CACHE_SIZE", 2)
+    memory, counted, tokenize = RomeCache(), Counted(), tiny_metric().tokenize
     for text in ("a", "bb", "ccc"):
-        memory.judged([text], counted.judge)
+        memory.acceptability([text], counted.judge)
         memory.features(tokenize([text]), tokenize(["d"]), counted.compute)
-    memory.judged(["a"], counted.judge)
+    memory.acceptability(["a"], counted.judge)
     memory.features(tokenize(["a"]), tokenize(["d"]), counted.compute)
     assert counted.asked[-2:] == ["a", ("a", "d")]

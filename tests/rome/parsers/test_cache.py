@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.rome.shared import parsed
 
-from textmover.rome.parsers.pipelines import LONGEST, CachedParser
+from textmover.rome.parsers.pipelines import MAX_LENGTH, CachedParser
 from textmover.types import InputError, Parser
 
 
@@ -81,7 +81,7 @@ def test_keeps_the_latest_used_within_its_number_of_words():
     parser(["a b c d e"])  # would not fit by itself, and pushes out nothing
     parser(["a b", "e f"])
     assert parser.batches == [["a b c d e"]]
-    assert parser._kept_words == 4
+    assert parser._total_words == 4
 
 
 def test_keeps_nothing_where_it_may_not():
@@ -110,6 +110,6 @@ def test_refuses_what_is_no_list_of_texts():
     with pytest.raises(InputError, match="to be texts, but got NoneType"):
         Chain()(["a", None])
     with pytest.raises(InputError, match="at most 1,000,000 characters to be parsed, but got 1,000,001: split"):
-        Chain()(["a" * (LONGEST + 1)])
+        Chain()(["a" * (MAX_LENGTH + 1)])
     with pytest.raises(InputError, match="`cached_words` to be at least 0, but got -1"):
         Chain(-1)

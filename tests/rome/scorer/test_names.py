@@ -6,8 +6,8 @@ import torch
 from textmover.rome import convert
 from textmover.rome.config import RomeConfig
 from textmover.rome.scorer.network import (
-    NEW,
     OFFICIAL,
+    UNTRAINED,
     FeatureScorer,
     ScorerConfig,
     build_scorer,
@@ -42,7 +42,7 @@ def test_the_mean_has_no_network():
     assert build_scorer("mean", FEATURES) is None
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", UNTRAINED)
 def test_new_networks_are_for_any_features(name):
     scorer = build_scorer(name, ("semantic", "chrf"))
     assert scorer.config.features == ("semantic", "chrf")

@@ -1,4 +1,4 @@
-"""Acceptability of English sentences, RoMe's grammatical feature: a classifier trained on CoLA."""
+"""RoMe's grammatical feature: acceptability of English sentences by a classifier trained on CoLA."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textmover.modules.devices import own_arithmetic
 from textmover.modules.encoder.encoder_identity import weights_print
 from textmover.types import InputError, TokenBatch
 
-ACCEPTABLE = "acceptable"  # the class whose probability is the feature, as CoLA and GLUE name it
+ACCEPTABLE = "acceptable"  # class whose probability is the feature, named as in CoLA and GLUE
 
 
 class AcceptabilityModel(nn.Module):
@@ -20,15 +20,15 @@ class AcceptabilityModel(nn.Module):
 
     .. math:: F_g(x) = \operatorname{softmax}(W\,u(x) + c)_{\text{acceptable}}
 
-    with the pooled token vectors :math:`u` of the classifier's encoder. A text is judged as a whole, up to the
-    encoder's length limit. A text without any token is not a sentence: 0, without a gradient.
+    with the pooled token vectors :math:`u` of the classifier's encoder. A text is classified as a whole, truncated at
+    the encoder's length limit. A text without ordinary tokens has probability 0, without gradients.
 
     Args:
-        classifier: A classifier of single texts that has the class.
+        classifier: Classifier of single texts with the class ``acceptable``.
         acceptable: Name of the class.
 
     Raises:
-        InputError: If the classifier has no such class, or is one of pairs.
+        InputError: If the classifier lacks the class, or classifies pairs.
 
     Reference: Rony et al. 2022 (RoMe), section 3.3; Warstadt et al. 2019 (CoLA).
     """
@@ -46,37 +46,37 @@ class AcceptabilityModel(nn.Module):
                 f"Expected a classifier of single texts, but got one of pairs ({classifier.config.encoding}): train "
                 "one with configs/stages/cola.yaml."
             )
-        self.classifier, self.place = classifier, classes.index(acceptable)
+        self.classifier, self.class_index = classifier, classes.index(acceptable)
 
     @property
     def identity(self) -> str:
-        """Name and hash of the encoder, and the print of the head, for the signature of a metric that uses it."""
+        """Name and hash of the encoder, and hash of the head, for signatures of metrics."""
         return f"{self.classifier.metric.encoder_identity}/{weights_print(self.classifier.head.state_dict())}"
 
     @property
     def device(self) -> torch.device:
-        """Device on which batches must be."""
+        """Device where batches must be."""
         return self.classifier.device
 
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:
-        """Texts as token ids, on the CPU."""
+        """Return texts as token ids, on the CPU."""
         (tokens,) = self.classifier.tokenize(texts)
         return tokens
 
     def forward(self, batch: TokenBatch) -> Tensor:
-        """Probabilities ``[B]`` of tokenised texts, float32, with gradients.
+        """Return probabilities ``[B]`` of tokenized texts, float32, with gradients.
 
         Args:
-            batch: ``B`` texts as :meth:`tokenize` makes them, on the classifier's device. Tokens of another metric fit
-                where its tokenizer and length limit are the same.
+            batch: ``B`` texts from :meth:`tokenize`, on the classifier's device. Tokens of another metric fit if it
+                has the same tokenizer and length limit.
         """
-        probabilities = self.classifier(batch).softmax(dim=1)[:, self.place]
+        probabilities = self.classifier(batch).softmax(dim=1)[:, self.class_index]
         return torch.where(batch.ordinary.any(dim=1), probabilities, 0.0)
 
     @own_arithmetic()
     @torch.no_grad()
     def predict(self, texts: Sequence[str]) -> Tensor:
-        """Probabilities ``[n]`` of texts, float32 on the CPU, in evaluation mode; each distinct text is read once.
+        """Return probabilities ``[n]`` of texts, float32 on the CPU, in evaluation mode; duplicates are computed once.
 
         Example:
             >>> from textmover.checkpoints.classifier import load_classifier
@@ -88,7 +88,7 @@ class AcceptabilityModel(nn.Module):
         distinct = list(dict.fromkeys(texts))
         if not distinct:
             return torch.zeros(0)
-        found = self.classifier.predict(distinct)[:, self.place]
-        found[~self.tokenize(distinct).ordinary.any(dim=1)] = 0.0
-        places = {text: place for place, text in enumerate(distinct)}
-        return found[[places[text] for text in texts]]
+        probabilities = self.classifier.predict(distinct)[:, self.class_index]
+        probabilities[~self.tokenize(distinct).ordinary.any(dim=1)] = 0.0
+        rows = {text: row for row, text in enumerate(distinct)}
+        return probabilities[[rows[text] for text in texts]]

@@ -1,4 +1,4 @@
-"""Features of text pairs for RoMe, among them character and word overlap."""
+"""Features of text pairs for RoMe, including surface measures (length ratio, chrF)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from textmover.types import needs_extra
 
 
 def length_ratio(hypothesis: ReadText, reference: ReadText) -> float:
-    """Words of the shorter text to those of the longer one, 0 to 1; 1 for two texts without words."""
+    """Return the ratio of the word counts of shorter and longer text, 0 to 1; 1 for two texts without words."""
     counts = sorted(sum(map(is_word, one.words)) for one in (hypothesis, reference))
     return counts[0] / counts[1] if counts[1] else 1.0
 
 
 def chrf(hypothesis: ReadText, reference: ReadText) -> float:
-    """The chrF of the hypothesis, 0 to 1 (Popović 2015)."""
+    """Return the chrF of the hypothesis, 0 to 1 (Popović 2015)."""
     return float(_chrf().sentence_score(hypothesis.text, [reference.text]).score) / 100
 
 
@@ -40,7 +40,7 @@ def _chrf() -> Any:
 
 
 SURFACE: Mapping[str, Callable[[ReadText, ReadText], float]] = {"length-ratio": length_ratio, "chrf": chrf}
-"""Features by name, from hypothesis and reference."""
+"""Functions of hypothesis and reference that compute surface features, by name."""
 
 
 def pair_features(
@@ -51,45 +51,45 @@ def pair_features(
     hypotheses: RomeFeatures,
     references: RomeFeatures,
 ) -> tuple[Tensor, Tensor]:
-    """Features ``[B, F]`` in the order of the configuration, and flags ``[B, 2]``: a side is empty, one is long."""
+    """Return features ``[B, F]`` in the order of the configuration, and flags ``[B, 2]``: any text empty, any long."""
     device = references.vectors.device
     references, hypotheses = apart(references, hypotheses)
     units = (_units(config, idf, side) for side in (references, hypotheses))
-    # Without the places behind the last word that takes part: in long texts, those behind the encoder's limit.
-    own, other = (Units(*(part[:, : _width(one.mask)] for part in one)) for one in units)
-    semantic = semantic_similarity(own, other, config.semantic)
-    found = {"semantic": semantic.value}
+    # Cut after the last selected word: long texts have words beyond the encoder's limit.
+    first, second = (Units(*(part[:, : _width(one.mask)] for part in one)) for one in units)
+    semantic = semantic_similarity(first, second, config.semantic)
+    named = {"semantic": semantic.value}
     empty, long = semantic.empty, torch.zeros_like(semantic.empty)
     if hypotheses.unknown is not None and references.unknown is not None:
-        for mask, numbers in (own.mask, references.unknown), (other.mask, hypotheses.unknown):
+        for mask, numbers in (first.mask, references.unknown), (second.mask, hypotheses.unknown):
             empty = empty | ~(mask & (numbers[:, : mask.shape[1]] == 0)).any(dim=1)
     if "syntactic" in config.features:
         trees = compare_trees(config, hypotheses, references)
-        found["syntactic"] = trees.similarity.to(device)
+        named["syntactic"] = trees.similarity.to(device)
         empty, long = empty | trees.empty.to(device), trees.long.to(device)
     if acceptability is not None:
-        found["acceptability"] = acceptability([one.text for one in hypotheses.texts]).to(device)
+        named["acceptability"] = acceptability([one.text for one in hypotheses.texts]).to(device)
     for name in SURFACE.keys() & set(config.features):
         pairs = zip(hypotheses.texts, references.texts, strict=True)
-        found[name] = torch.tensor([SURFACE[name](hypothesis, reference) for hypothesis, reference in pairs]).to(device)
+        named[name] = torch.tensor([SURFACE[name](hypothesis, reference) for hypothesis, reference in pairs]).to(device)
     for name, metric in metrics.items():
-        found[name] = metric.pair_scores(hypotheses.others[name][0], references.others[name][0]).score
-    features = named_features({name: one.float() for name, one in found.items()}, config.features)
+        named[name] = metric.pair_scores(hypotheses.others[name][0], references.others[name][0]).score
+    features = named_features({name: value.float() for name, value in named.items()}, config.features)
     return features, torch.stack([empty, long], dim=1)
 
 
 def match_words(
     config: RomeConfig, idf: WordIdf | None, hypotheses: RomeFeatures, references: RomeFeatures
 ) -> SemanticResult:
-    """The semantic feature with alignment and flow, over all words."""
+    """Return the semantic feature with alignment and flow, padded to all words."""
     references, hypotheses = apart(references, hypotheses)
     return semantic_similarity(_units(config, idf, references), _units(config, idf, hypotheses), config.semantic)
 
 
 def compare_trees(config: RomeConfig, hypotheses: RomeFeatures, references: RomeFeatures) -> SyntacticSimilarity:
-    """The syntactic feature with distances; words behind the last one with a vector have the cosine 0."""
+    """Return the syntactic feature with distances; words after the last one with a vector have cosine 0."""
     references, hypotheses = apart(references, hypotheses)
-    # Thousands of words may stand behind the encoder's limit: all with all, they would fill the memory.
+    # Cut after the last vector: the matrix of thousands of words beyond the encoder's limit would not fit in memory.
     sides = [side.vectors[:, : _width(side.mask)] for side in (references, hypotheses)]
     cosines = pairwise_similarity(*(unit_vectors(side) for side in sides))
     return syntactic_similarity(parses_of(references.texts), parses_of(hypotheses.texts), cosines, config.syntactic)
@@ -103,5 +103,5 @@ def _units(config: RomeConfig, idf: WordIdf | None, side: RomeFeatures) -> Units
 
 
 def _width(mask: Tensor) -> int:
-    """Number of places up to the last true one of a mask ``[B, W]``, at least 1."""
+    """Return the number of columns up to the last true one of a mask ``[B, W]``, at least 1."""
     return max([1, *(mask.any(dim=0).nonzero().flatten() + 1).tolist()])

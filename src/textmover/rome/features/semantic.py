@@ -1,4 +1,4 @@
-"""RoMe's semantic feature: earth mover's distance over word vectors that are aligned with a view to their positions."""
+"""RoMe's semantic feature: earth mover's distance of word vectors after a position-aware alignment."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ WordWeighting = Literal["uniform", "idf", "tf-idf"]
 
 
 class SemanticResult(NamedTuple):
-    """The semantic feature of ``B`` pairs, and how it came about.
+    """The semantic feature of ``B`` pairs, with alignment and transport.
 
     Attributes:
-        value: F_sem ``[B]``, 1 less the earth mover's distance, in ``config.bounds``.
-        empty: True where a text has no word that takes part; the value is 0 there. bool ``[B]``.
-        alignment: Reference word of each hypothesis word, -1 where none is similar enough, int64 ``[B, N]``; of a plain
-            EMD, the one that gets most of its mass.
-        flow: What is moved between each word pair, ``[B, M, N]``; a constant.
+        value: F_sem ``[B]``, 1 minus the earth mover's distance, in ``config.bounds``.
+        empty: True if the mask of a text selects no word, bool ``[B]``; the value is 0 then.
+        alignment: Reference word of each hypothesis word, -1 if none is similar enough, int64 ``[B, N]``. With
+            ``align=False``, the reference word with the largest flow.
+        flow: Mass moved between each word pair, ``[B, M, N]``, without gradients.
         distance: Distance of each word pair, ``[B, M, N]``.
     """
 
@@ -47,20 +47,20 @@ class SemanticResult(NamedTuple):
 
 
 def semantic_similarity(reference: Units, hypothesis: Units, config: SemanticConfig | None = None) -> SemanticResult:
-    r"""RoMe's :math:`F_{sem} = 1 - \mathrm{EMD}` of pairs of texts.
+    r"""Compute RoMe's :math:`F_{sem} = 1 - \mathrm{EMD}` of text pairs.
 
-    An alignment gives a closed form (:func:`~textmover.functional.word_alignment.aligned_transport`); without one the
-    distance is solved exactly (:func:`~textmover.functional.exact.partial_transport`). Gradients flow to vectors and
-    weights; the alignment itself is a constant.
+    With an alignment, EMD has a closed form (:func:`~textmover.functional.word_alignment.aligned_transport`). Without
+    one, it is solved exactly (:func:`~textmover.functional.exact.partial_transport`). Gradients flow to vectors and
+    weights, not through the alignment.
 
     Args:
-        reference: Words of ``B`` references: vectors ``[B, M, D]`` of any length, those that take part ``[B, M]``, and
-            their weights ``[B, M]``, at least 0. Words need not be at the front: positions count those that take part.
-        hypothesis: Words of as many hypotheses, likewise.
-        config: ``SEMANTICS["paper"]`` if ``None``.
+        reference: Words of ``B`` references: vectors ``[B, M, D]`` of any norm, mask ``[B, M]``, and weights
+            ``[B, M]``, at least 0. Masked words can be anywhere: positions count only the selected words.
+        hypothesis: Words of ``B`` hypotheses, likewise.
+        config: Options; ``None`` for ``SEMANTICS["paper"]``.
 
     Returns:
-        Value and what it is made of; padding has flow 0 and alignment -1.
+        Value with alignment, flow and distances. Padding has flow 0 and alignment -1.
 
     Raises:
         TypeError: If dtypes or devices are mixed, or below float32.
@@ -85,19 +85,19 @@ def semantic_similarity(reference: Units, hypothesis: Units, config: SemanticCon
             distance, matched = aligned_distances(
                 similarity, hard_alignment(scores, *sides), *sides, penalty=config.penalty, threshold=config.threshold
             )
-            found = aligned_transport(distance, matched, a, b)
+            transport = aligned_transport(distance, matched, a, b)
         else:
             distance = 1 - similarity
-            found = partial_transport(distance, a, b)
-            most = found.plan.amax(dim=1, keepdim=True) if found.plan.shape[1] else found.plan.new_zeros(1)
-            matched = (found.plan == most) & (found.plan > 0)
+            transport = partial_transport(distance, a, b)
+            most = transport.plan.amax(dim=1, keepdim=True) if transport.plan.shape[1] else transport.plan.new_zeros(1)
+            matched = (transport.plan == most) & (transport.plan > 0)
     empty = ~(reference.mask.any(dim=1) & hypothesis.mask.any(dim=1))
-    value = torch.where(found.mass == 0, 0.0, 1 - found.emd)
-    return SemanticResult(value, empty, partners(matched), found.plan, distance.detach())
+    value = torch.where(transport.mass == 0, 0.0, 1 - transport.emd)
+    return SemanticResult(value, empty, partners(matched), transport.plan, distance.detach())
 
 
 def taking_part(mask: Tensor, words: Sequence[Sequence[str]]) -> Tensor:
-    """The words ``[B, W]`` that have a vector and are more than punctuation or symbols."""
+    """Return a mask ``[B, W]`` of the words that have a vector and are not only punctuation or symbols."""
     flags = torch.zeros(mask.shape, dtype=torch.bool)
     for row, text in enumerate(words):
         flags[row, : len(text)] = torch.tensor([is_word(one) for one in text], dtype=torch.bool)
@@ -113,25 +113,25 @@ def word_weights(
     normalize: bool = True,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[Tensor, Tensor]:
-    r"""Weights of the words of texts: :math:`w_t = \mathrm{tf}(t)\,\mathrm{idf}(t)`.
+    r"""Return the weights of the words of texts, by default :math:`w_t = \mathrm{tf}(t)\,\mathrm{idf}(t)`.
 
-    The frequency :math:`\mathrm{tf}(t) = \#t / n` is the share of the word in the words of its text that take part.
-    Each occurrence of a word has the weight.
+    The frequency :math:`\mathrm{tf}(t) = \#t / n` is the share of the word in the selected words of its text.
+    Each occurrence gets the weight.
 
-    Scaled to sum 1 (the paper's "sentence-level and normalized"), what a hypothesis leaves out costs as much as what it
-    adds. With ``normalize=False`` the heavier text's surplus is free.
+    If weights sum to 1 (the paper's "sentence-level and normalized"), omissions cost as much as additions. With
+    ``normalize=False`` the heavier text's surplus is free.
 
     Args:
-        words: The words of each text as they are written, ``B`` lists.
-        mask: True for each word that takes part, ``[B, W]``.
-        idf: Fitted on a corpus; without one, or before it is fitted, every word weighs the same.
-        weighting: One of the three.
+        words: Words of each text as written, ``B`` lists.
+        mask: True for each word to weight, ``[B, W]``.
+        idf: Table of a corpus. If it is missing or unfitted, all words have the same weight.
+        weighting: One of the options of ``WordWeighting``.
         normalize: Whether the weights of each text are scaled to sum 1.
         dtype: Type of the weights.
 
     Returns:
-        Weights ``[B, W]``, at least 0, 0 where a word takes no part; and True ``[B]`` for texts in which all idf
-        weights are 0, so that every word weighs the same.
+        Weights ``[B, W]``, at least 0, 0 for masked words; and flags ``[B]`` of texts whose idf weights are all 0, so
+        that all words have the same weight.
 
     Raises:
         InputError: If ``weighting`` is unknown.
@@ -151,8 +151,8 @@ def word_weights(
     uniform = mask.to(dtype)
     weights, unweighted = uniform, torch.zeros_like(mask[:, :0].any(dim=1))
     if weighting != "uniform" and idf is not None and idf.fitted:
-        of_words = idf(idf.ids(words))
-        padded = torch.nn.functional.pad(of_words, (0, mask.shape[1] - of_words.shape[1]))
+        idf_weights = idf(idf.ids(words))
+        padded = torch.nn.functional.pad(idf_weights, (0, mask.shape[1] - idf_weights.shape[1]))
         weights = padded.to(uniform) * uniform
         if weighting == "tf-idf":
             weights = weights * _frequencies(words, mask).to(uniform)
@@ -165,9 +165,9 @@ def word_weights(
 
 
 def _frequencies(words: Sequence[Sequence[str]], mask: Tensor) -> Tensor:
-    found = torch.zeros(mask.shape)
+    frequencies = torch.zeros(mask.shape)
     for row, (text, flags) in enumerate(zip(words, mask.tolist(), strict=True)):
-        keys = [word_key(one) for one in text]
-        counts = Counter(key for key, takes_part in zip(keys, flags, strict=False) if takes_part)
-        found[row, : len(keys)] = torch.tensor([counts[key] for key in keys]) / max(1, counts.total())
-    return found
+        keys = [word_key(word) for word in text]
+        counts = Counter(key for key, selected in zip(keys, flags, strict=False) if selected)
+        frequencies[row, : len(keys)] = torch.tensor([counts[key] for key in keys]) / max(1, counts.total())
+    return frequencies

@@ -1,4 +1,4 @@
-"""Features of single texts for RoMe: word vectors, parse, and the cache used in training."""
+"""Features of single texts for RoMe (word vectors, parses, features of other metrics), and RoMe's cache."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from textmover.rome.parsers.pipelines import load_parser
 from textmover.types import PackedFeatures, ParsedText, Parser, TextFeatures, TokenBatch
 from textmover.types.tokens import Ragged, token_offsets
 
-PARSED_BYTES = 400  # about what a parsed word takes in memory, beside its vector
+PARSED_BYTES = 400  # approximate memory of a parsed word, without its vector
 
 
 @dataclass(frozen=True, slots=True)
 class ReadText:
-    """A text with its words."""
+    """A text with its words and parse."""
 
     text: str  # the text itself
-    words: tuple[str, ...]  # its words as they are written, one to a row of its vectors
-    parsed: ParsedText | None  # its parse, with the same words; ``None`` without a parser
+    words: tuple[str, ...]  # its words as written, one per row of its vectors
+    parsed: ParsedText | None  # parse of the same words; ``None`` without a parser
 
 
 @dataclass(frozen=True, slots=True)
 class RomeFeatures:
     """RoMe's features of ``B`` texts."""
 
-    vectors: Tensor  # word vectors ``[B, W, D]``, 0 where a word has none
-    mask: Tensor  # true for each word that has a vector, bool ``[B, W]``
+    vectors: Tensor  # word vectors ``[B, W, D]``, 0 for a word without one
+    mask: Tensor  # true for each word with a vector, bool ``[B, W]``
     texts: tuple[ReadText, ...]  # the texts with their words
-    others: Mapping[str, tuple[TextFeatures, np.ndarray]]  # of other metrics, with the tokens of each text, ``[B]``
-    unknown: Tensor | None = None  # numbers of unknown words by their spelling, else 0, int64 ``[B, W]``
+    others: Mapping[str, tuple[TextFeatures, np.ndarray]]  # features and token counts ``[B]`` by metric
+    unknown: Tensor | None = None  # hash of the spelling of unknown words, else 0, int64 ``[B, W]``
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def pack(self, lengths: np.ndarray) -> PackedRome:
-        """The same without padding, to be kept; of ``lengths``, the tokens of each text, nothing is read."""
+        """Return the features without padding, for a cache; ``lengths`` (tokens of each text) is not used."""
         words = np.array([len(one.words) for one in self.texts], dtype=np.int64)
         columns = {"vectors": self.vectors, "present": self.mask}
         return PackedRome(
@@ -58,21 +58,21 @@ class RomeFeatures:
 class PackedRome:
     """RoMe's features of texts, without padding."""
 
-    words: Ragged  # vectors of the words, and whether they have one
+    words: Ragged  # vectors, flags of words with a vector, and hashes of unknown words if there are any
     texts: tuple[ReadText, ...]  # the texts with their words
-    others: Mapping[str, PackedFeatures]  # what other metrics keep of them, by name
+    others: Mapping[str, PackedFeatures]  # packed features of other metrics, by name
 
     def __len__(self) -> int:
         return len(self.texts)
 
     @property
     def nbytes(self) -> int:
-        """Memory held, in bytes; of parses about."""
+        """Memory in bytes; that of parses is estimated."""
         parsed = sum(len(one.words) for one in self.texts) * PARSED_BYTES
         return self.words.nbytes + parsed + sum(one.nbytes for one in self.others.values())
 
     def select(self, rows: Sequence[int] | np.ndarray) -> Self:
-        """The texts of the given rows."""
+        """Return the texts of the given rows."""
         return type(self)(
             self.words.select(rows),
             tuple(self.texts[int(row)] for row in rows),
@@ -81,7 +81,7 @@ class PackedRome:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """The texts of several objects as one."""
+        """Join the texts of several objects into one."""
         return cls(
             Ragged.join([one.words for one in parts]),
             tuple(text for one in parts for text in one.texts),
@@ -93,10 +93,10 @@ class PackedRome:
 
     @classmethod
     def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> RomeFeatures:
-        """Texts out of several objects as a batch, by the number of the object and the row in it."""
+        """Build a batch of texts from several objects, given the index of the object and the row for each text."""
         _, tokens, _ = Ragged.padded([one.words for one in parts], places)
         others = {
-            # Lengths are for packing again, which nobody does with texts that were packed before.
+            # Token counts serve only to pack features, and these are never packed again.
             name: (type(first).pad([one.others[name] for one in parts], places), np.zeros(0, dtype=np.int64))
             for name, first in parts[0].others.items()
         }
@@ -110,44 +110,44 @@ class PackedRome:
 
 
 def parses_of(texts: Sequence[ReadText]) -> list[ParsedText]:
-    """The parses of texts that have one."""
-    found = [one.parsed for one in texts if one.parsed is not None]
-    if len(found) < len(texts):
+    """Return the parses of texts that were read with a parser."""
+    parses = [one.parsed for one in texts if one.parsed is not None]
+    if len(parses) < len(texts):
         raise TypeError("Expected texts with parses, but got one that was read without a parser.")
-    return found
+    return parses
 
 
-KEPT_PAIRS = 500_000  # most pairs whose features are kept while a scorer is trained, and texts whose acceptability is
+CACHE_SIZE = 500_000  # maximum number of cached pairs, and of cached texts
 
 
-class KeptFeatures:
-    """Features of pairs and acceptability of texts, on the CPU; each is computed once until something is cleared."""
+class RomeCache:
+    """Cache of features of pairs and acceptability of texts, on the CPU."""
 
     def __init__(self) -> None:
         self._pairs: dict[tuple[str, str], tuple[Tensor, Tensor]] = {}
-        self._judged: dict[str, float] = {}
+        self._acceptability: dict[str, float] = {}
 
     def clear(self) -> None:
-        """Forget everything, as encoder or classifier change."""
-        self._judged.clear()
+        """Clear the cache, for a new encoder or classifier."""
+        self._acceptability.clear()
         self._pairs.clear()
 
-    def without_pairs(self) -> KeptFeatures:
-        """The same texts judged, and no pairs, as weights of words change."""
-        found = KeptFeatures()
-        found._judged = self._judged
-        return found
+    def without_pairs(self) -> RomeCache:
+        """Return a cache with the same acceptability and no pairs, for new idf weights."""
+        cache = RomeCache()
+        cache._acceptability = self._acceptability
+        return cache
 
-    def judged(self, texts: Sequence[str], judge: Callable[[list[str]], Tensor]) -> Tensor:
-        """Results of ``judge`` for texts ``[n]``; each distinct text is judged once."""
-        found = {text: self._judged.get(text) for text in texts}  # another thread may clear it
-        missing = [text for text, value in found.items() if value is None]
-        new = dict(zip(missing, judge(missing).tolist(), strict=True))
-        if len(self._judged) + len(new) > KEPT_PAIRS:
-            self._judged.clear()
-        self._judged |= new
-        known = {**found, **new}
-        return torch.tensor([known[text] for text in texts])
+    def acceptability(self, texts: Sequence[str], predict: Callable[[list[str]], Tensor]) -> Tensor:
+        """Return the results of ``predict`` for texts, ``[n]``; it is called for texts that are not cached."""
+        cached = {text: self._acceptability.get(text) for text in texts}  # a copy: another thread may clear it
+        missing = [text for text, value in cached.items() if value is None]
+        new = dict(zip(missing, predict(missing).tolist(), strict=True))
+        if len(self._acceptability) + len(new) > CACHE_SIZE:
+            self._acceptability.clear()
+        self._acceptability |= new
+        results = {**cached, **new}
+        return torch.tensor([results[text] for text in texts])
 
     def features(
         self,
@@ -155,12 +155,12 @@ class KeptFeatures:
         references: TokenBatch,
         compute: Callable[[TokenBatch, TokenBatch], tuple[Tensor, Tensor]],
     ) -> tuple[Tensor, Tensor]:
-        """Features ``[B, F]`` and flags ``[B, 2]`` of pairs; ``compute`` is asked for those not met before."""
+        """Return features ``[B, F]`` and flags ``[B, 2]`` of pairs; ``compute`` gets those not cached."""
         pairs = list(zip(hypotheses.texts, references.texts, strict=True))
         missing = [row for row, pair in enumerate(pairs) if pair not in self._pairs]
         if missing:
             features, flags = compute(hypotheses.select(missing), references.select(missing))
-            if len(self._pairs) + len(missing) > KEPT_PAIRS:
+            if len(self._pairs) + len(missing) > CACHE_SIZE:
                 self._pairs = {pair: self._pairs[pair] for pair in pairs if pair in self._pairs}
             for row, *values in zip(missing, features.cpu(), flags.cpu(), strict=True):
                 self._pairs[pairs[row]] = (values[0], values[1])
@@ -169,7 +169,7 @@ class KeptFeatures:
 
 
 class WordReader(nn.Module):
-    """Gives the words of texts, those of the parser or else of the encoder's tokenizer, with vectors and parses."""
+    """Reads words, their vectors, and parses; without a parser, words come from the encoder's tokenizer."""
 
     def __init__(self, metric: MetricModel, parser: Parser | None) -> None:
         super().__init__()
@@ -177,12 +177,12 @@ class WordReader(nn.Module):
 
     @classmethod
     def from_config(cls, config: RomeConfig) -> WordReader:
-        """The pretrained encoder and the parser that a configuration names."""
+        """Load the pretrained encoder and the parser of a configuration."""
         parser = None if config.parser == NO_PARSER else load_parser(config.parser)
         return cls(MetricModel.from_config(config.reader), parser)
 
     def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor, tuple[ReadText, ...], Tensor | None]:
-        """Vectors, mask, texts and unknown words as :class:`RomeFeatures` has them; one unknown token makes one."""
+        """Return ``vectors``, ``mask``, ``texts`` and ``unknown`` of :class:`RomeFeatures`."""
         vectors = self.metric.token_vectors(batch)
         offsets = token_offsets(self.metric.tokenizer, batch.texts)
         spans, parses = self._spans(batch, offsets)
@@ -191,15 +191,15 @@ class WordReader(nn.Module):
         texts = tuple(ReadText(text, _written(text, places), parsed) for text, places, parsed in columns)
         if batch.unknown is None:
             return words, mask, texts, None
-        lacking = replace(batch, mask=batch.unknown > 0)
-        _, unknown = word_vectors_of_spans(vectors[:, :, :1], lacking, offsets, spans)
+        unknown_tokens = replace(batch, mask=batch.unknown > 0)  # one makes its word unknown
+        _, unknown = word_vectors_of_spans(vectors[:, :, :1], unknown_tokens, offsets, spans)
         numbers = torch.zeros(unknown.shape, dtype=torch.long)
-        for row, place in unknown.nonzero().tolist():
-            numbers[row, place] = surface_number(word_key(texts[row].words[place]))
+        for row, column in unknown.nonzero().tolist():
+            numbers[row, column] = surface_number(word_key(texts[row].words[column]))
         return words, mask, texts, numbers.to(words.device)
 
     def words(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """The words of texts as they are written."""
+        """Return the words of each text, as written."""
         if self.parser is not None:
             return [_written(text, parsed.spans) for text, parsed in zip(texts, self.parser(texts), strict=True)]
         batch = self.metric.tokenize(texts)
@@ -209,14 +209,14 @@ class WordReader(nn.Module):
     def _spans(
         self, batch: TokenBatch, offsets: Tensor
     ) -> tuple[list[tuple[Span, ...]], list[ParsedText] | list[None]]:
-        """Character spans of the words of each text, and its parse."""
+        """Return the character spans of the words of each text, and its parse if there is a parser."""
         if self.parser is None:
             return word_spans(batch, offsets), [None] * len(batch)
         parses = self.parser(batch.texts)
         return [one.spans for one in parses], parses
 
     def signature_entries(self) -> dict[str, str]:
-        """Entries of the signature for words and vectors."""
+        """Return the signature entries for words and vectors."""
         entries = {"encoder": self.metric.encoder_identity, **self.metric.layers.signature_entries()}
         return entries if self.parser is None else {**entries, "parser": self.parser.identity}
 

@@ -1,1 +1,1 @@
-"""Parsers of sentences."""
+"""Dependency parsers."""

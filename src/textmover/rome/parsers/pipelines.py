@@ -1,4 +1,4 @@
-"""Parsers by name: spaCy and Stanza pipelines that parse each distinct text once and cache it."""
+"""Parsers by name: spaCy and Stanza pipelines with a cache of parses."""
 
 from __future__ import annotations
 
@@ -20,59 +20,59 @@ from textmover.rome.config import DEFAULT_PARSER
 from textmover.types import InputError, ParsedText, Parser, needs_extra
 from textmover.types.word_splitting import SURROGATE
 
-LONGEST = 1_000_000  # characters of the longest text that is parsed
+MAX_LENGTH = 1_000_000  # maximum number of characters of a text
 
-NOTHING = ParsedText((), (), (), (), (), (), ())
+EMPTY_PARSE = ParsedText((), (), (), (), (), (), ())
 
 
 class CachedParser(ABC):
-    """A :class:`textmover.types.Parser` over a model that reads texts one by one or in batches.
+    """Base of parsers (:class:`textmover.types.Parser`) with a cache of parses, evicted least recently used first.
 
-    The model reads white space as single spaces, never as a word, and half surrogates as U+FFFD; words and spans are
-    those of the text as it was given. Parses are kept, the latest used longest. Threads may share a parser.
+    The model gets texts with white space collapsed to single spaces and lone surrogates replaced by U+FFFD. Words and
+    spans refer to the original text. Threads may share a parser.
     """
 
     batch_texts: ClassVar[int] = 128
-    """Most texts that the model reads together."""
+    """Maximum number of texts in a batch."""
 
     batch_characters: ClassVar[int] = 100_000
-    """Most characters that the model reads together, save in a longer text, which it reads alone."""
+    """Maximum number of characters in a batch; a longer text is a batch of its own."""
 
     def __init__(self, source: Path | str, cached_words: int = 200_000) -> None:
         if cached_words < 0:
             raise InputError(f"Expected `cached_words` to be at least 0, but got {cached_words}: 0 keeps no parse.")
         self.source, self.cached_words = str(source), cached_words
-        self._kept: OrderedDict[str, ParsedText] = OrderedDict()
-        self._kept_words = 0
+        self._cache: OrderedDict[str, ParsedText] = OrderedDict()
+        self._total_words = 0
         self._lock = new_lock()
 
     identity: str
     """Name, version and hash of the model, for signatures and caches."""
 
     def __reduce__(self) -> tuple[Callable[..., CachedParser], tuple[str, int]]:
-        return type(self), (self.source, self.cached_words)  # a copy loads the model again and has no parses yet
+        return type(self), (self.source, self.cached_words)  # a copy reloads the model and has an empty cache
 
     @abstractmethod
     def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
-        """Parses of one batch of texts that have words, single spaces and only characters that UTF-8 has."""
+        """Yield the parses of a batch of non-empty texts with single spaces and without lone surrogates."""
 
     def __call__(self, texts: Sequence[str]) -> list[ParsedText]:
-        """The parse of each text, in their order; a text without words has none."""
-        _check(texts)
-        found: dict[str, ParsedText] = {}
+        """Return the parse of each text, in order; white space alone gives an empty parse."""
+        _check_texts(texts)
+        parses: dict[str, ParsedText] = {}
         with self._lock:
-            for text in filter(self._kept.__contains__, dict.fromkeys(texts)):
-                self._kept.move_to_end(text)
-                found[text] = self._kept[text]
-            for batch in self._batches([text for text in dict.fromkeys(texts) if text not in found]):
-                clean = [SURROGATE.sub("\ufffd", " ".join(text.split())) for text in batch]
-                for text, read, parsed in zip(batch, clean, list(self._parse(clean)), strict=True):
-                    found[text] = _onto(text, read, parsed)
-                    self._keep(text, found[text])
-        return [found.get(text, NOTHING) for text in texts]
+            for text in filter(self._cache.__contains__, dict.fromkeys(texts)):
+                self._cache.move_to_end(text)
+                parses[text] = self._cache[text]
+            for batch in self._batches([text for text in dict.fromkeys(texts) if text not in parses]):
+                cleaned = [SURROGATE.sub("\ufffd", " ".join(text.split())) for text in batch]
+                for text, clean, parsed in zip(batch, cleaned, list(self._parse(cleaned)), strict=True):
+                    parses[text] = _map_to_original(text, clean, parsed)
+                    self._store(text, parses[text])
+        return [parses.get(text, EMPTY_PARSE) for text in texts]
 
     def _batches(self, texts: list[str]) -> Iterator[list[str]]:
-        """Texts with words, of like length together, so that a model that pads wastes little."""
+        """Yield batches of non-blank texts, sorted by length so that a model pads little."""
         batch: list[str] = []
         characters = 0
         for text in sorted(filter(str.strip, texts), key=len):
@@ -84,60 +84,60 @@ class CachedParser(ABC):
         if batch:
             yield batch
 
-    def _keep(self, text: str, parsed: ParsedText) -> None:
+    def _store(self, text: str, parsed: ParsedText) -> None:
         if len(parsed) > self.cached_words:
-            return  # it would push out all others and still not fit
-        self._kept[text] = parsed
-        self._kept_words += len(parsed)
-        while self._kept_words > self.cached_words:
-            self._kept_words -= len(self._kept.popitem(last=False)[1])
+            return  # it would evict all others and still not fit
+        self._cache[text] = parsed
+        self._total_words += len(parsed)
+        while self._total_words > self.cached_words:
+            self._total_words -= len(self._cache.popitem(last=False)[1])
 
 
-def _check(texts: Sequence[str]) -> None:
+def _check_texts(texts: Sequence[str]) -> None:
     if isinstance(texts, str):
         raise InputError("Expected `texts` to be a list of texts, but got one text: put it into a list.")
     for text in texts:
         if not isinstance(text, str):
             raise InputError(f"Expected `texts` to be texts, but got {type(text).__name__}: turn it into a string.")
-        if len(text) > LONGEST:
+        if len(text) > MAX_LENGTH:
             raise InputError(
-                f"Expected each text to have at most {LONGEST:,} characters to be parsed, but got {len(text):,}: "
+                f"Expected each text to have at most {MAX_LENGTH:,} characters to be parsed, but got {len(text):,}: "
                 "split it into paragraphs."
             )
 
 
-def _onto(text: str, clean: str, parsed: ParsedText) -> ParsedText:
-    """The parse of a clean text as one of the text that it was made from."""
+def _map_to_original(text: str, clean: str, parsed: ParsedText) -> ParsedText:
+    """Convert the parse of a cleaned text to words and spans of the original text."""
     if text == clean:
         return parsed
     starts, clean_starts = ([match.start() for match in re.finditer(r"\S+", one)] for one in (text, clean))
 
-    def original(place: int) -> int:
-        piece = bisect_right(clean_starts, place) - 1
-        return starts[piece] + place - clean_starts[piece]
+    def original(position: int) -> int:
+        piece = bisect_right(clean_starts, position) - 1
+        return starts[piece] + position - clean_starts[piece]
 
     spans = tuple((original(start), original(end - 1) + 1) for start, end in parsed.spans)
     words = tuple(
-        text[first:last] if word == clean[start:end] else word  # else one that the parser writes out, as in "du": de le
+        text[first:last] if word == clean[start:end] else word  # else expanded by the parser, as "du": de le
         for word, (start, end), (first, last) in zip(parsed.words, parsed.spans, spans, strict=True)
     )
     return replace(parsed, words=words, spans=spans)
 
 
-UNUSED = ["ner", "entity_linker", "entity_ruler", "textcat", "textcat_multilabel", "spancat"]
-"""Components whose results nobody reads here."""
+EXCLUDED_COMPONENTS = ["ner", "entity_linker", "entity_ruler", "textcat", "textcat_multilabel", "spancat"]
+"""Components that are not loaded, since their results are not used."""
 
 
 class SpacyParser(CachedParser):
     """A spaCy pipeline as a :class:`textmover.types.Parser`.
 
-    Tags and features are Universal Dependencies' in every pipeline; relations are what the pipeline was trained on: the
-    released parser has Universal Dependencies', spaCy's own English ones those of ClearNLP (``dobj`` for ``obj``).
+    Tags and features follow Universal Dependencies in every pipeline. Relations follow the training data: Universal
+    Dependencies for the released parser, ClearNLP (``dobj`` for ``obj``) for spaCy's own English pipelines.
     """
 
     def __init__(self, source: Path | str, cached_words: int = 200_000) -> None:
         super().__init__(source, cached_words)
-        self._pipeline = _load(source)
+        self._pipeline = _load_spacy(source)
         meta = self._pipeline.meta
         self.identity = f"{meta['lang']}_{meta['name']}-{meta['version']}+{files_hash(self._pipeline.path)}"
         with self._pipeline.memory_zone():
@@ -148,13 +148,13 @@ class SpacyParser(CachedParser):
                 )
 
     def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
-        with self._pipeline.memory_zone():  # else spaCy's vocabulary grows with every new word
+        with self._pipeline.memory_zone():  # otherwise spaCy's vocabulary grows with every new word
             for doc in self._pipeline.pipe(texts, batch_size=self.batch_texts):
                 yield parsed_doc(doc)
 
 
 def parsed_doc(doc: Any) -> ParsedText:
-    """Convert a document of spaCy."""
+    """Convert a spaCy document."""
     return ParsedText(
         words=tuple(word.text for word in doc),
         lemmas=tuple(word.lemma_ or word.lower_ for word in doc),
@@ -166,11 +166,11 @@ def parsed_doc(doc: Any) -> ParsedText:
     )
 
 
-def _load(source: Path | str) -> Any:
+def _load_spacy(source: Path | str) -> Any:
     with needs_extra("rome", f"spaCy for the parser {source}"):
         import spacy
     try:
-        return spacy.load(source, exclude=UNUSED)
+        return spacy.load(source, exclude=EXCLUDED_COMPONENTS)
     except (OSError, ValueError, KeyError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise InputError(
@@ -180,12 +180,12 @@ def _load(source: Path | str) -> Any:
 
 
 def files_hash(folder: Path) -> str:
-    """Eight digits of a hash over the files of a model, by name and content; its card is none of them."""
+    """Return eight hex digits of a hash over names and contents of a model's files, except its model card."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "README.md")
-    return _hash((path.relative_to(folder).as_posix(), path) for path in files)
+    return _hash_files((path.relative_to(folder).as_posix(), path) for path in files)
 
 
-def _hash(files: Iterable[tuple[str, Path]]) -> str:
+def _hash_files(files: Iterable[tuple[str, Path]]) -> str:
     digest = hashlib.sha256()
     for name, path in files:
         digest.update(name.encode())
@@ -194,9 +194,9 @@ def _hash(files: Iterable[tuple[str, Path]]) -> str:
 
 
 class StanzaParser(CachedParser):
-    """A Stanza pipeline as a :class:`textmover.types.Parser`; it is never asked to fetch anything.
+    """A Stanza pipeline as a :class:`textmover.types.Parser`; it never downloads models.
 
-    A word that Stanza writes out of a multiword token, and that the text does not have as such, has the token's span.
+    A word of a multiword token that has no characters of its own in the text gets the span of the token.
     """
 
     def __init__(self, language: str, cached_words: int = 200_000) -> None:
@@ -204,13 +204,13 @@ class StanzaParser(CachedParser):
         self._pipeline, version = _load_stanza(language)
         paths = {key: value for key, value in sorted(self._pipeline.config.items()) if key.endswith("_path")}
         files = ((key, Path(one)) for key, one in paths.items() if isinstance(one, str) and Path(one).is_file())
-        self.identity = f"stanza:{language}-{version}+{_hash(files)}"
+        self.identity = f"stanza:{language}-{version}+{_hash_files(files)}"
 
     def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
-        yield from map(_parsed, self._pipeline.bulk_process(texts))
+        yield from map(_convert_stanza, self._pipeline.bulk_process(texts))
 
 
-def _parsed(document: Any) -> ParsedText:
+def _convert_stanza(document: Any) -> ParsedText:
     words: list[Any] = []
     heads: list[int] = []
     spans: list[tuple[int, int]] = []
@@ -218,10 +218,10 @@ def _parsed(document: Any) -> ParsedText:
         first = len(words)
         for token in sentence.tokens:
             for word in token.words:
-                own = word.start_char is not None and word.end_char is not None
-                spans.append((word.start_char, word.end_char) if own else (token.start_char, token.end_char))
+                has_span = word.start_char is not None and word.end_char is not None
+                spans.append((word.start_char, word.end_char) if has_span else (token.start_char, token.end_char))
         words += sentence.words
-        heads += [first + word.head - 1 if word.head else -1 for word in sentence.words]  # ids begin at 1 in each
+        heads += [first + word.head - 1 if word.head else -1 for word in sentence.words]  # ids start at 1 in each
     return ParsedText(
         words=tuple(word.text for word in words),
         lemmas=tuple(word.lemma or word.text.lower() for word in words),
@@ -236,10 +236,10 @@ def _parsed(document: Any) -> ParsedText:
 def _load_stanza(language: str) -> tuple[Any, str]:
     with needs_extra("stanza", f"Stanza for the parser stanza:{language}"):
         import stanza
-    processors = "tokenize,pos,lemma,depparse"  # Stanza adds what expands multiword tokens, where a language has them
+    processors = "tokenize,pos,lemma,depparse"  # Stanza adds multiword token expansion if the language needs it
     try:
         pipeline = stanza.Pipeline(language, processors=processors, download_method=None, verbose=False)
-    except (OSError, ValueError) as error:  # Stanza's own errors of missing models and unknown languages are of these
+    except (OSError, ValueError) as error:  # missing models and unknown languages raise one of these
         raise InputError(
             f"Expected Stanza to have models of {language!r}, but got: {' '.join(str(error).split())} "
             f"Get them: python -c \"import stanza; stanza.download('{language}')\""
@@ -249,19 +249,19 @@ def _load_stanza(language: str) -> tuple[Any, str]:
 
 STANZA = "stanza:"
 
-PIPELINE = "config.cfg"  # the file that tells that a folder holds a spaCy pipeline
+PIPELINE = "config.cfg"  # file that marks the folder of a spaCy pipeline
 
 
 def load_parser(name_or_path: str | Path = DEFAULT_PARSER, *, cached_words: int = 200_000) -> Parser:
-    """A parser by its name.
+    """Load a parser by name.
 
     Args:
         name_or_path: A released parser, the folder of a spaCy pipeline, the name of an installed one such as
             ``"en_core_web_sm"``, or ``"stanza:en"`` for Stanza's models of a language.
-        cached_words: How many words the parses that it keeps may have together; the latest used are kept.
+        cached_words: Maximum number of words in all cached parses; 0 disables the cache.
 
     Raises:
-        InputError: If there is none of this name, or what it needs is not installed; the message says how to get it.
+        InputError: If the parser is unknown, or it or its package is not installed; the message says how to get it.
 
     Example:
         >>> parsed = load_parser()(["The dogs chased a cat."])[0]
@@ -281,10 +281,10 @@ def load_parser(name_or_path: str | Path = DEFAULT_PARSER, *, cached_words: int 
     if isinstance(name_or_path, str) and name.isidentifier() and importlib.util.find_spec(name) is not None:
         return SpacyParser(name, cached_words)
     if name == DEFAULT_PARSER:
-        way = "take it from the repository's folder checkpoints, or train it: python benchmarks/train_parser.py"
+        fix = "take it from the repository's folder checkpoints, or train it: python benchmarks/train_parser.py"
     elif name.isidentifier() and "_" in name:
-        way = f'pip install "textmover[rome]" and python -m spacy download {name}'
+        fix = f'pip install "textmover[rome]" and python -m spacy download {name}'
     else:
-        way = "give one of these, the folder of a spaCy pipeline, an installed one such as en_core_web_sm, or stanza:en"
-    here = ", ".join(sorted(released)) or "none"
-    raise InputError(f"Expected `parser` to be one that is here, but got {name!r} (released: {here}): {way}.")
+        fix = "give one of these, the folder of a spaCy pipeline, an installed one such as en_core_web_sm, or stanza:en"
+    names = ", ".join(sorted(released)) or "none"
+    raise InputError(f"Expected `parser` to be one that is here, but got {name!r} (released: {names}): {fix}.")

@@ -1,1 +1,1 @@
-"""The network that makes one score of RoMe's features."""
+"""Networks that combine RoMe's features into a score."""
