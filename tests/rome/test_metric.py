@@ -130,6 +130,15 @@ def test_idf_of_a_corpus_stays(rome):
         metric.fit([])
     with pytest.raises(InputError, match="Expected a metric with statistics to fit"):
         rome(weights="uniform").fit(REFERENCES)
+    with pytest.raises(InputError, match=r"`names` to hold 'idf', the only statistic of RoMe, but got \['mean'\]"):
+        metric.fit(REFERENCES, names=["mean"])
+
+
+def test_idf_counts_ways_to_write_the_same_letters_alike(rome):
+    composed, decomposed = rome(), rome()
+    composed.fit(["the café", "the cat", "the sea"])
+    decomposed.fit(["the cafe\u0301", "the cat", "the sea"])
+    assert composed.idf.fingerprint == decomposed.idf.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -200,7 +209,7 @@ def test_acceptability_is_that_of_the_hypotheses_and_judged_once(rome, monkeypat
 def test_scores_of_other_metrics_are_features(rome, tiny_metric):
     metric = rome(features=("semantic", "twmd"), weights="uniform")
     assert metric.wanted_metrics == {"twmd": "twmd"}
-    with pytest.raises(InputError, match="Expected RoMe to have been given twmd, but it was not"):
+    with pytest.raises(InputError, match="Expected RoMe's parts to be loaded, but got no twmd"):
         scores(metric)
     metric.take_part("twmd", tiny_metric())
     found = scores(metric)

@@ -85,10 +85,10 @@ class RomeMetric(ConfiguredMetric):
             InputError: If encoder, parser or scorer is missing or invalid.
         """
         if config.scorer in UNTRAINED:
-            logger.warning("The scorer %s is untrained: its scores mean nothing yet.", config.scorer)
+            logger.warning("The scorer %s is untrained: its scores are meaningless until it is trained.", config.scorer)
         metric = cls(config, WordReader.from_config(config), build_scorer(config.scorer, config.features))
         if metric.languages != metric.reader.metric.languages:
-            logger.warning("RoMe's trees and its scorer are made for English alone: take `twmd` for other languages.")
+            logger.warning("RoMe's parser and scorer support only English: use `twmd` for other languages.")
         return metric
 
     @property
@@ -135,8 +135,8 @@ class RomeMetric(ConfiguredMetric):
         own = self.signature.entries if learned_from else {}
         if different := [name for name in FEATURE_ENTRIES if own.get(name) != learned_from.get(name)]:
             logger.warning(
-                "The scorer %s was trained with another %s: features may have other values. Take their mean (scorer: "
-                "mean), or train a scorer on these features.",
+                "The scorer %s was trained with a different %s, so its scores may be wrong: set `scorer` to mean, or "
+                "train a scorer on these features.",
                 self.config.scorer,
                 ", ".join(different),
             )
@@ -212,10 +212,7 @@ class RomeMetric(ConfiguredMetric):
                 yield from head.named_parameters(prefix=name)
 
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:
-        """Return texts as token ids of the word vectors' encoder, on the CPU.
-
-        Texts are normalized to Unicode NFC first: the parser treats other spellings of a letter differently.
-        """
+        """Return texts, normalized to Unicode NFC, as token ids of the word vectors' encoder, on the CPU."""
         return self.reader.metric.tokenize([unicodedata.normalize("NFC", text) for text in texts])
 
     # --- texts --------------------------------------------------------------------------------------------------------
@@ -231,7 +228,7 @@ class RomeMetric(ConfiguredMetric):
         if wanted := {**self.wanted_classifiers, **self.wanted_metrics}:
             missing = ", ".join(wanted.values())
             raise InputError(
-                f"Expected RoMe to have been given {missing}, but it was not: load it with `Scorer.from_pretrained` or "
+                f"Expected RoMe's parts to be loaded, but got no {missing}: load it with `Scorer.from_pretrained` or "
                 "`load_metric`."
             )
         others = {}
@@ -345,8 +342,10 @@ class RomeMetric(ConfiguredMetric):
         Raises:
             InputError: If the metric has no idf table, ``names`` lacks ``"idf"``, or there are no texts.
         """
-        if self.idf is None or (names is not None and "idf" not in names):
+        if self.idf is None:
             raise InputError("Expected a metric with statistics to fit, but got weights='uniform': choose tf-idf.")
+        if names is not None and "idf" not in names:
+            raise InputError(f"Expected `names` to hold 'idf', the only statistic of RoMe, but got {list(names)}.")
         fitted = WordIdf(self.config.idf)
         for chunk in windows(texts, 512):
             fitted.add_words(self.reader.words(chunk))

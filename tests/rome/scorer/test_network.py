@@ -109,7 +109,7 @@ def test_classes_that_can_be_told_apart_leave_the_scale_finite():
 
 def test_what_cannot_be_calibrated_on_is_refused():
     scorer, given = FeatureScorer(CONFIGS[1], seed=1), features(30)
-    with pytest.raises(InputError, match="Expected targets that differ to calibrate on, but got 30 of one value"):
+    with pytest.raises(InputError, match="Expected different targets to calibrate on, but all 30 are equal"):
         scorer.calibrate(given, torch.ones(30))
     with pytest.raises(InputError, match="Expected targets that rise with the scores"):
         scorer.calibrate(given, 1 - scorer(given).detach())
@@ -149,7 +149,7 @@ def test_descriptions_that_fit_nothing_are_refused(change):
         ({"features": ("a", "a")}, "Expected `features` to be one or more different names"),
         ({"features": ("a",), "hidden": (0,)}, "Expected `hidden` to be a whole number from 1 to 4,096, but got 0"),
         ({"features": ("a",), "hidden": (3, 3)}, "one for each of the 2 hidden layers, but got 1"),
-        ({"features": ("a",), "activations": ("gelu",)}, "of none, relu, tanh, but got 'gelu'"),
+        ({"features": ("a",), "activations": ("gelu",)}, "among none, relu, tanh, but got 'gelu'"),
     ],
 )
 def test_fields_are_checked(fields, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -157,14 +158,16 @@ class RomeCache:
     ) -> tuple[Tensor, Tensor]:
         """Return features ``[B, F]`` and flags ``[B, 2]`` of pairs; ``compute`` gets those not cached."""
         pairs = list(zip(hypotheses.texts, references.texts, strict=True))
-        missing = [row for row, pair in enumerate(pairs) if pair not in self._pairs]
-        if missing:
+        cached = {pair: values for pair in pairs if (values := self._pairs.get(pair)) is not None}
+        if missing := [row for row, pair in enumerate(pairs) if pair not in cached]:
             features, flags = compute(hypotheses.select(missing), references.select(missing))
             if len(self._pairs) + len(missing) > CACHE_SIZE:
-                self._pairs = {pair: self._pairs[pair] for pair in pairs if pair in self._pairs}
-            for row, *values in zip(missing, features.cpu(), flags.cpu(), strict=True):
-                self._pairs[pairs[row]] = (values[0], values[1])
-        features, flags = (torch.stack(column) for column in zip(*(self._pairs[pair] for pair in pairs), strict=True))
+                self._pairs = dict(cached)
+            rows = zip(features.cpu(), flags.cpu(), strict=True)
+            new = dict(zip([pairs[row] for row in missing], rows, strict=True))
+            self._pairs |= new
+            cached |= new
+        features, flags = (torch.stack(column) for column in zip(*(cached[pair] for pair in pairs), strict=True))
         return features, flags
 
 
@@ -199,7 +202,8 @@ class WordReader(nn.Module):
         return words, mask, texts, numbers.to(words.device)
 
     def words(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """Return the words of each text, as written."""
+        """Return the words of each text, as written but normalized to Unicode NFC."""
+        texts = [unicodedata.normalize("NFC", text) for text in texts]
         if self.parser is not None:
             return [_written(text, parsed.spans) for text, parsed in zip(texts, self.parser(texts), strict=True)]
         batch = self.metric.tokenize(texts)

@@ -40,7 +40,7 @@ class CachedParser(ABC):
 
     def __init__(self, source: Path | str, cached_words: int = 200_000) -> None:
         if cached_words < 0:
-            raise InputError(f"Expected `cached_words` to be at least 0, but got {cached_words}: 0 keeps no parse.")
+            raise InputError(f"Expected `cached_words` to be at least 0, but got {cached_words}: 0 disables the cache.")
         self.source, self.cached_words = str(source), cached_words
         self._cache: OrderedDict[str, ParsedText] = OrderedDict()
         self._total_words = 0
@@ -287,4 +287,4 @@ def load_parser(name_or_path: str | Path = DEFAULT_PARSER, *, cached_words: int 
     else:
         fix = "give one of these, the folder of a spaCy pipeline, an installed one such as en_core_web_sm, or stanza:en"
     names = ", ".join(sorted(released)) or "none"
-    raise InputError(f"Expected `parser` to be one that is here, but got {name!r} (released: {names}): {fix}.")
+    raise InputError(f"Expected `parser` to be installed, but got {name!r} (released: {names}): {fix}.")

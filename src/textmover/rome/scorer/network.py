@@ -60,7 +60,7 @@ class ScorerConfig:
             )
         unknown = [name for name in self.activations if name not in ACTIVATIONS]
         if unknown:
-            raise InputError(f"Expected `activations` to be of {', '.join(ACTIVATIONS)}, but got {unknown[0]!r}.")
+            raise InputError(f"Expected `activations` to be among {', '.join(ACTIVATIONS)}, but got {unknown[0]!r}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain values, for JSON."""
@@ -156,7 +156,7 @@ class FeatureScorer(nn.Module):
             InputError: If all targets are equal, or they do not rise with the logits.
         """
         if len(targets) == 0 or bool((targets == targets[0]).all()):
-            raise InputError(f"Expected targets that differ to calibrate on, but got {len(targets)} of one value.")
+            raise InputError(f"Expected different targets to calibrate on, but all {len(targets)} are equal.")
         with torch.no_grad():
             logits = self.logits(features).cpu().double().numpy()
         scale, offset = fitted_logistic(logits, _smoothed_targets(targets.cpu().double().numpy()))
@@ -332,7 +332,7 @@ def build_scorer(name: str, features: tuple[str, ...]) -> FeatureScorer | None:
         return _read_scorer(file)
     if name == OFFICIAL_NAME:
         raise InputError(
-            "Expected the network of RoMe's authors, but it is not here, since it is theirs: get scorer weights "
+            "Expected the network of RoMe's authors, but it is not distributed with textmover: get its weights "
             "from github.com/rashad101/RoMe and convert them once: python -m textmover.rome.convert FILE."
         )
     choices = ", ".join((MEAN, OFFICIAL_NAME, *shipped, *UNTRAINED))
