@@ -83,7 +83,7 @@ class FeatureScorer(nn.Module):
     With ``monotone`` every weight is :math:`\log(1 + e^w) > 0`, so that no feature can lower the score (Daniels and
     Velikova 2010). A further term of :math:`g`, linear in :math:`F` with positive weights, lets each feature raise the
     score where the hidden layers are saturated. :math:`\alpha` and :math:`\beta` are 1 and 0 until :meth:`calibrate`
-    fits them on held-out pairs. The score then estimates the share of such pairs that are good (Platt 1999).
+    fits them on pairs outside the training data; scores estimate the share of such pairs that are good (Platt 1999).
 
     Args:
         config: Features, layers, activations.
@@ -148,7 +148,7 @@ class FeatureScorer(nn.Module):
         """Fit scale and offset of the logits to targets in [0, 1] by cross-entropy.
 
         Args:
-            features: Features of held-out pairs, ``[n, F]``.
+            features: Features of pairs that the network was not trained on, ``[n, F]``.
             targets: Quality of each pair, 0 to 1, ``[n]``. Binary targets are smoothed as in Platt (1999), so that
                 separable classes do not drive the scale to infinity.
 
