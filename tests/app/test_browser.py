@@ -364,7 +364,7 @@ def test_texts_that_change_or_vanish_while_they_are_shown(folder, serve, visit):
     path = folder / "items.json"
     path.write_text(path.read_text().replace("number 0 sat", "number 0 ran"))
     page.press("3")
-    page.until_text("#tm-status", "changed since")
+    page.until_text("#tm-status", "has changed: load the page again")
     page.until_text(".tm-judged", "number 0 ran")
     assert page.checked() == [0, 0, 0]
     page.press(Keys.ARROW_UP + Keys.ARROW_UP)
