@@ -1,6 +1,7 @@
 import math
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -390,3 +391,8 @@ def test_train_py_fits_exports_and_keeps_the_classifier(tiny_encoder, tmp_path, 
     assert {"train/same/loss"} in losses
     assert all(len(names) == 1 for names in losses)
     assert len(losses) == len(told) - 1 > 2  # the one left tells what was held back
+
+
+def test_a_source_of_another_kind_is_named():
+    with pytest.raises(InputError, match="Expected drawn to be ratings, labels, paraphrases or errors, but got Simple"):
+        MultiTaskModule.build_task(None, SimpleNamespace(name="drawn"))

@@ -265,9 +265,9 @@ def _download(name: str, revision: str | None) -> Path:
         return folder
     except InputError as error:
         broken = error
-        logger.info("%s: unusable in the Hugging Face cache, downloading it", name)
+        logger.info("%s: unusable in the Hugging Face cache, asking the hub", name)
     except (OSError, ValueError):
-        logger.info("%s: not in the Hugging Face cache, downloading it", name)
+        logger.info("%s: not in the Hugging Face cache, asking the hub", name)
     try:
         return Path(snapshot_download(name, revision=revision))
     except Exception as error:

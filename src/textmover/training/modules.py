@@ -230,7 +230,7 @@ class MultiTaskModule(StageModule):
         """Return the task for the kind of a source."""
         if type(source) not in KINDS:
             raise InputError(
-                f"Expected sources of ratings, labels, paraphrases or marked errors, but got {type(source).__name__}."
+                f"Expected {source.name} to be ratings, labels, paraphrases or errors, but got {type(source).__name__}."
             )
         kind, allowed = KINDS[type(source)]
         options = self.options_of(source)
