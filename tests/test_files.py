@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from textmover import files
-from textmover.files import atomic_bytes, atomic_file, atomic_folder, check_output, growing_file, remove_leftovers
+from textmover.files import atomic_bytes, atomic_file, atomic_folder, check_output, remove_leftovers
+from textmover.partial_output import growing_file
 from textmover.types import InputError
 
 

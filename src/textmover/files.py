@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -72,7 +73,7 @@ def atomic_bytes(path: Path | str) -> contextlib.AbstractContextManager[IO[bytes
 @contextlib.contextmanager
 def _atomic(path: Path, **open_arguments: Any) -> Iterator[IO[Any]]:
     path = path.resolve()  # write the target of a link, and keep the link
-    with _plain_errors(path):
+    with plain_errors(path):
         if path.exists() and not path.is_file() and not path.is_dir():
             with open(open_pipe(path, os.O_WRONLY) if path.is_fifo() else path, **open_arguments) as stream:
                 yield stream  # devices and pipes are written to, not replaced
@@ -100,39 +101,36 @@ def note_written(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def growing_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a binary file that is written in place, locked against other processes."""
-    with _plain_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stream = _open_exclusively(path)
-        while not (path.exists() and os.path.samestat(os.fstat(stream.fileno()), path.stat())):
-            stream.close()  # its writer has finished and renamed it meanwhile
-            stream = _open_exclusively(path)
-        with stream:
-            stream.truncate(0)
-            yield stream
+def held_lock(lock: Path, patience: float) -> Iterator[None]:
+    """Hold a lock on a file, created with its folder; warn on file systems without locks.
+
+    Raises:
+        filelock.Timeout: If another process still holds it after ``patience`` seconds.
+        OSError: If the file cannot be created.
+    """
+    from filelock import FileLock, Timeout
+
+    held = FileLock(lock, timeout=patience)
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # On file systems without locks, filelock may warn and use the existence of a file as the lock. That lock would
+        # survive a killed process.
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            held.acquire()
+    except (OSError, NotImplementedError, UserWarning) as error:
+        if isinstance(error, Timeout) or (isinstance(error, OSError) and error.errno not in NO_LOCKS):
+            raise
+        warn_without_locks(lock.parent)
+    try:
+        yield
+    finally:
+        held.release()
 
 
 def warn_without_locks(path: Path) -> None:
     """Warn that concurrent runs are not detected."""
     logger.warning("%s is on a file system without locks: make sure yourself that no other run writes there.", path)
-
-
-def _open_exclusively(path: Path) -> IO[bytes]:
-    stream = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "wb")  # noqa: SIM115  the caller closes it
-    try:
-        if fcntl is not None:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        stream.close()
-        raise InputError(
-            f"Expected to be the only run that writes {path}, but another one does: wait for it, or give another name."
-        ) from error
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
-        warn_without_locks(path)
-    return stream
 
 
 @contextlib.contextmanager
@@ -143,7 +141,7 @@ def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path
         raise InputError(f"Expected {path} to be a folder to write, but it is a file: give another name.")
     if path.is_dir() and any(path.iterdir()) and not overwrite:
         raise InputError(f"Expected {path} to be new or empty, but it holds files: give another name or --overwrite.")
-    with _plain_errors(path), hidden_folder(path) as temporary:
+    with plain_errors(path), hidden_folder(path) as temporary:
         try:
             yield temporary
         except InputError as error:  # readers know the folder by its final name
@@ -241,7 +239,7 @@ def _machine() -> str:
 
 
 @contextlib.contextmanager
-def _plain_errors(path: Path) -> Iterator[None]:
+def plain_errors(path: Path) -> Iterator[None]:
     """Raise file-system errors as a one-sentence error."""
     try:
         yield
@@ -285,9 +283,9 @@ def check_output(path: str | Path, inputs: Sequence[str], endings: Sequence[str]
     """Raise an error if an output file is not writable, is an input, or has another suffix, before any work."""
     path = Path(path)
     if path.is_dir():
-        raise InputError(f"Expected `--output` to be a file, but got the folder {path}: give the name of a file in it.")
+        raise InputError(f"Expected `{flag}` to be a file, but got the folder {path}: give the name of a file in it.")
     if any(Path(input_path).exists() and path.resolve() == Path(input_path).resolve() for input_path in inputs):
-        raise InputError(f"Expected `--output` to be a new file, but got the input {path}: give another name.")
+        raise InputError(f"Expected `{flag}` to be a new file, but got the input {path}: give another name.")
     if endings and path.suffix and path.suffix.lower() not in endings:
         raise InputError(f"Expected `{flag}` to end in {endings[0]}, but got {path}: rename it.")
     if path.exists() and not path.stat().st_mode & 0o222:

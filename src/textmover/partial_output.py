@@ -8,8 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from textmover.files import atomic_bytes, growing_file, note_written
+from textmover.files import NO_LOCKS, atomic_bytes, note_written, plain_errors, warn_without_locks
 from textmover.types import InputError, plural
+
+try:
+    import fcntl
+except ImportError:  # Windows has no fcntl: concurrent runs are not detected
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextlib.contextmanager
@@ -52,3 +57,34 @@ def partial_file(path: Path, what: str, unit: str) -> Iterator[tuple[IO[bytes], 
         if isinstance(stopped, KeyboardInterrupt):
             raise type(stopped)(f"interrupted: {saved}") from None
         raise InputError(f"{stopped} Finished output is kept: {saved}.") from stopped
+
+
+@contextlib.contextmanager
+def growing_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a binary file that is written in place, locked against other processes."""
+    with plain_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = _open_exclusively(path)
+        while not (path.exists() and os.path.samestat(os.fstat(stream.fileno()), path.stat())):
+            stream.close()  # its writer has finished and renamed it meanwhile
+            stream = _open_exclusively(path)
+        with stream:
+            stream.truncate(0)
+            yield stream
+
+
+def _open_exclusively(path: Path) -> IO[bytes]:
+    stream = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "wb")  # noqa: SIM115  the caller closes it
+    try:
+        if fcntl is not None:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        stream.close()
+        raise InputError(
+            f"Expected to be the only run that writes {path}, but another one does: wait for it, or give another name."
+        ) from error
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        warn_without_locks(path)
+    return stream

@@ -169,3 +169,29 @@ def test_agreement_is_that_of_the_ratings(project, rate_all):
         assert (one.statistics.annotators, one.statistics.items, one.statistics.same) == (2, 4, 1)
         assert one.statistics.alpha["ordinal"] == krippendorff_alpha(project.matrix(one.criterion)[1], "ordinal") == 1
         assert [(pair.first, pair.second, pair.items) for pair in one.pairs] == [("Ada", "Bob", 4)]
+
+
+def test_a_project_of_errors_alone_has_no_ratings_to_export(folder):
+    with pytest.raises(InputError, match="asks for errors alone"):
+        export_ratings(open_project(folder, criteria=(), errors=True))
+
+
+def test_a_zero_byte_in_a_text_does_not_spoil_the_table(folder, rate_all):
+    rows = json.loads((folder / "items.json").read_text())
+    (folder / "items.json").write_text(json.dumps([{**row, "note": "a\0b"} for row in rows]))
+    project = open_project(folder)
+    rate_all(project, "Ada", {number: 1 + number % 3 for number in range(10)})
+    found = export_ratings(project)
+    assert table(found)["i0"]["note"] == "a\ufffdb"
+    assert found.recipe is not None, "the table is read again"
+
+
+@pytest.mark.parametrize(
+    "name", ["Bewertung \U0001f600", "a\u2028b\x85c", 'quote " and \\ slash', "100 %: #1, {a} [b]"]
+)
+def test_the_recipe_names_the_table_whatever_the_folder_is_called(folder, rate_all, name):
+    project = open_project(folder.rename(folder.with_name(name)))
+    rate_all(project, "Ada", {number: 1 + number % 3 for number in range(10)})
+    found = export_ratings(project)
+    recipe = yaml.safe_load(found.recipe.read_text(encoding="utf-8"))
+    assert recipe["data"]["init_args"]["train"] == [str(found.table.resolve())]

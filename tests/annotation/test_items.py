@@ -117,6 +117,12 @@ def test_texts_are_kept_character_by_character(file):
         ("a.json", '[{"hypothesis": "a"}, {"reference": "b"}]', "element 2, but got nothing"),
         ("a.json", '[{"hypothesis": "a", "reference": 4}]', "column 'reference'.*but got 4"),
         ("a.json", '[{"hypothesis": "\\ud800"}]', "half a surrogate"),
+        (
+            "a.json",
+            '[{"hypothesis": "a", "note": "\\ud800"}]',
+            "column 'note' of a.json, element 1, but got half a surrog",
+        ),
+        ("a.json", '[{"hypothesis": "a", "source": "\\ud800"}]', "column 'source' of a.json.*half a surrogate"),
         ("a.json", '[{"id": 1, "hypothesis": "a"}, {"id": "1", "hypothesis": "b"}]', "'1' in elements 1 and 2"),
         ("a.json", '[{"id": NaN, "hypothesis": "a"}]', "an id of 1 to 200 characters.*but got nan"),
         ("a.json", '[{"id": "a", "hypothesis": "a"}, {"hypothesis": "b"}]', "element 2, but got nothing"),

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import time
 import warnings
@@ -203,6 +204,37 @@ def test_a_place_that_cannot_be_written_is_told(folder, project):
     (folder / "annotations").write_text("a file where a folder should be")
     with pytest.raises(InputError, match="able to write"):
         project.rate("Ada", "i0", "fluency", 2)
+
+
+@pytest.mark.parametrize("rename", [shutil.copy, shutil.move])
+def test_a_copied_or_renamed_file_counts_nobody_twice(project, rename):
+    project.rate("Ada", "i0", "fluency", 1)
+    path = project.place / f"{annotator_key('Ada')}.jsonl"
+    rename(path, project.place / "conflicted copy.jsonl")
+    names = ("Ada",) if path.exists() else ()
+    assert (project.annotators(), project.damaged()) == (names, ("conflicted copy.jsonl",))
+
+
+def test_files_of_items_do_not_share_ratings(folder):
+    (folder / "sub").mkdir()
+    for name in ("sub__items.json", "sub/items.json"):
+        shutil.copy(folder / "items.json", folder / name)
+        last = name
+    for name in ("sub__items.json", last):
+        with pytest.raises(InputError, match=r"share sub__items\.json: rename one"):
+            open_project(folder, name)
+    (folder / "sub__items.json").unlink()
+    open_project(folder, "sub/items.json")
+
+
+def test_a_place_without_locks_is_told_and_used(project, monkeypatch, caplog):
+    def flock(*_):
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    project.rate("Ada", "i0", "fluency", 2)
+    assert "without locks" in caplog.text
+    assert project.said("Ada")["i0"].ratings == {"fluency": 2.0}
 
 
 HEAD = '{"textmover_ratings": 1, "annotator": "A", "scale": "1-3"}\n'

@@ -53,12 +53,38 @@ def test_it_begins_at_the_first_text_that_is_not_rated(desk):
     assert [desk.start(FILE, "Ada", key).key for key in ("i0", "i5", None, "gone")] == ["i0", "i5", "i1", "i1"]
 
 
+def test_a_comment_is_saved_only_if_it_was_changed(folder):
+    desk, project = Session(folder), open_project(folder)
+    assert desk.comment(FILE, "Ada", "i0", "", shown="") is None, "its field was only left"
+    assert not project.place.exists()
+    assert desk.comment(FILE, "Ada", "i0", "mine", shown="").shown == "mine"
+    assert desk.comment(FILE, "Ada", "i0", "mine", shown="mine") is None
+    # A window that shows an older comment does not overwrite the one of another window.
+    found = desk.comment(FILE, "Ada", "i0", "other", shown="")
+    assert (found.refused, found.comment, found.shown) == (True, "other", "")
+    assert "another window has changed it" in text(found.status)
+    assert project.said("Ada")["i0"].comment == "mine"
+    assert not desk.comment(FILE, "Ada", "i0", "mine", shown="").refused, "the same request twice"
+    desk.comment(FILE, "Ada", "i0", "", shown="mine")
+    assert project.said("Ada") == {}, "nothing is left to be kept"
+
+
+def test_leaving_the_field_of_a_comment_keeps_ratings_of_texts_that_changed(folder):
+    desk, before = Session(folder), (folder / FILE).read_text()
+    desk.rate(FILE, "Ada", "i0", 0, 2)
+    (folder / FILE).write_text(before.replace("text 0", "another text"))
+    found = desk.start(FILE, "Ada", "i0")
+    assert desk.comment(FILE, "Ada", "i0", found.comment, found.seen, found.comment) is None
+    (folder / FILE).write_text(before)
+    assert open_project(folder).said("Ada")["i0"].ratings == {"fluency": 2}
+
+
 def test_it_moves_and_stays_at_the_ends(desk):
     keys = [desk.move(FILE, "Ada", key, step).key for key, step in (("i0", 1), ("i0", -1), ("i9", 1), ("gone", 1))]
     assert keys == ["i1", "i0", "i9", "i1"]
     assert desk.next_unrated(FILE, "Ada", "i9").key == "i0"
     assert desk.go_to(FILE, "Ada", "i0", " 7 ").key == "i6"
-    for wrong in ("0", "11", "x", "", None, "1.5", "９", "-1", "9" * 9):
+    for wrong in ("0", "11", "x", "", None, "1.5", "９", "-1", "9" * 9, "9" * 5000):
         found = desk.go_to(FILE, "Ada", "i3", wrong)
         assert (found.key, "Expected a number from 1 to 10" in text(found.status)) == ("i3", True)
     for number, criterion in product(range(10), range(3)):
@@ -343,6 +369,9 @@ def test_suggestions_are_no_judgements(folder):
     saved = project.said("Ada")["i0"].marks
     assert saved.errors == (ErrorMark(ErrorSpan(4, 12, "critical"), ErrorSpan(4, 7, "minor")),)
     assert (saved.rejected, saved.metric) == ((ErrorSpan(9, 9),), "a metric")
+    # A session without suggestions keeps the name of the metric that made these.
+    Session(folder, errors=True).mark(FILE, "Ada", "i0", marks(moved, rejected=rejected, done=False))
+    assert project.said("Ada")["i0"].marks.metric == "a metric"
 
 
 def test_a_metric_suggests_errors_or_the_page_says_why_not(folder, checkpoint):

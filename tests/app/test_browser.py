@@ -197,6 +197,7 @@ def test_keys_belong_to_whoever_types(folder, serve, visit):
     box = page.one("#tm-comment textarea, #tm-comment input")
     box.send_keys("1 2u" + Keys.ARROW_LEFT + "3")
     assert box.get_attribute("value") == "1 23u"
+    page.until_text("#tm-status", "The comment is saved when you leave its field")
     box.send_keys(Keys.TAB)
     page.until_text("#tm-status", "comment")
     assert (page.key(), page.checked()) == ("i0", [0, 0, 0])
@@ -254,6 +255,11 @@ def test_a_slider_refuses_numbers_beyond_it(folder, serve, visit):
     page.go(Keys.ARROW_LEFT)
     values = [one.get_attribute("value") for one in page.all(".tm-criterion input[type=number]")]
     assert values == ["80", "100"]
+    # Digits that are pressed before the next text is there are meant for its slider.
+    page.window.execute_script("document.activeElement.blur()")
+    page.press(Keys.ARROW_RIGHT + "75" + Keys.ENTER)
+    page.until_text("#tm-status", "fluency 75; all rated")
+    assert open_project(folder).said("Ada")["i1"].ratings == {"fluency": 75, "style": 50}
     assert server.said() == ""
 
 

@@ -1,9 +1,11 @@
 """Commands whose output cannot be written: one sentence, exit code 2, and nothing that was computed is lost."""
 
 import errno
+import gzip
 import os
 
 import pytest
+import zstandard
 
 PAIRS = [(f"the cat sat on street {n}", f"a cat sat in the street {n} today", n / 8) for n in range(8)]
 TABLE = ["hypothesis\treference\tscore", *(f"{one}\t{two}\t{three}" for one, two, three in PAIRS)]
@@ -98,3 +100,16 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(start, tmp_pa
     before = sorted(tmp_path.iterdir())
     check_refused(start(command, place, encoder="no such encoder"), place)
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(("suffix", "opened"), [("gz", gzip.open), ("zst", zstandard.open)])
+def test_compressed_choices_that_are_told_as_kept_are_kept(start, tmp_path, monkeypatch, suffix, opened):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        ended = start("mbr", f"made.{suffix}")
+    assert f"the choices of the first 4 segments are in made.{suffix}.partial" in ended.err
+    with opened(tmp_path / f"made.{suffix}.partial", "rt") as stream:
+        assert [stream.readline().count("\n") for _ in range(4)] == [1] * 4

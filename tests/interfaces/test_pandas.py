@@ -61,6 +61,7 @@ OTHER = [{"a cat": 1}, {"a cat"}, Counter("a"), MappingProxyType({"a": 1}), b"a 
         *product(["output", "gold"], MISSING, ["dropna"]),
         *product(["output", "gold"], OTHER, ["`astype.str.`"]),
         ("gold", ["a", None], "dropna"),
+        ("gold", [], "an empty list: add a reference"),
     ],
 )
 def test_a_cell_that_holds_no_text_is_named(tiny_scorer, column, cell, way_out):

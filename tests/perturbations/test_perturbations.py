@@ -230,6 +230,7 @@ def test_another_notation_and_back(results, one, other):
         "The 3rd of 5.5 or $6 or 7% of",
         "Twenty-two goats slept.",
         "Version 4.10.2 of one thing",
+        "Code 02139, or 00441234567, or 12345678901234567890.",
         "",
     ],
 )

@@ -45,6 +45,7 @@ def until(condition):
         (["false"], None, "exit code 1"),
         (SLEEP, signal.SIGKILL, "SIGKILL, possibly out of memory"),
         (SLEEP, signal.SIGTERM, "SIGTERM"),
+        (SLEEP, 40, "signal 40"),
     ],
 )
 def test_one_that_ends_early_is_named(started, command, sent, cause):

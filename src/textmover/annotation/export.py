@@ -72,6 +72,8 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
     Raises:
         InputError: If no item is rated for every criterion, or the files cannot be written.
     """
+    if not project.criteria:
+        raise InputError("Expected a project with criteria to rate, but this one asks for errors alone: export those.")
     names, values, begun = _complete_ratings(project)
     counts = (~np.isnan(values[0])).sum(axis=0)
     if not counts.any():
@@ -115,17 +117,17 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
 
 def _complete_ratings(project: Project) -> tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_]]:
     """Return annotators, ratings ``[criteria, annotators, items]`` (NaN if incomplete), and a mask of rated items."""
-    matrices = [project.matrix(one.name) for one in project.criteria]
-    values = np.stack([ratings for _, ratings in matrices])
+    names, values = project.matrices()
     any_rating = np.asarray((~np.isnan(values)).any(axis=(0, 1)))
     values[:, np.isnan(values).any(axis=0)] = np.nan
-    return matrices[0][0], values, any_rating
+    return names, values, any_rating
 
 
 def _write_table(project: Project, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
     path = inside(project.folder, project.place / name)
     with atomic_file(path) as stream:
-        CsvWriter(stream).writerows([header, *rows])
+        # Readers refuse a zero byte, which texts may hold; every other character keeps its place.
+        CsvWriter(stream).writerows([[str(cell).replace("\0", "\ufffd") for cell in row] for row in (header, *rows)])
     return path
 
 

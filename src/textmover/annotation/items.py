@@ -170,6 +170,8 @@ def _item(row: TableRow, hypothesis: str, references: Sequence[str], *, named_id
     sources = {name: _as_text(row.cells[name]) for name in SOURCES if _as_text(row.cells.get(name))}
     used = {hypothesis, "id", *references, *SOURCES}
     others = {name: _as_text(value) for name, value in row.cells.items() if name not in used}
+    for name, text in (sources | others).items():
+        row._replace(cells={name: text}).text(name)  # refuses half a surrogate pair
     key = _named_key(row) if named_ids else _hash([rated_text, list(refs), sources])
     return Item(key, rated_text, refs, sources, others)
 

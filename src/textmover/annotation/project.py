@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,10 +189,10 @@ class Project:
         ratings = {criterion: self.scale.check(value)}
         return self._file(annotator).change(item.key, item.fingerprint, ratings=ratings)
 
-    def comment(self, annotator: str, key: str, text: str, *, seen: str = "") -> Rated:
-        """Save a comment; see :meth:`rate`."""
+    def comment(self, annotator: str, key: str, text: str, *, seen: str = "", shown: str | None = None) -> Rated:
+        """Save a comment unless another than the one ``shown`` has been saved meanwhile; see :meth:`rate`."""
         item = self._seen_item(key, seen)
-        return self._file(annotator).change(item.key, item.fingerprint, comment=text)
+        return self._file(annotator).change(item.key, item.fingerprint, comment=text, shown=shown)
 
     def mark(self, annotator: str, key: str, marks: Marks, *, seen: str = "") -> Rated:
         """Save the errors of a text, and replace earlier marks of the annotator; see :meth:`rate`.
@@ -241,15 +242,21 @@ class Project:
         order = ((after + 1 + step) % count for step in range(count))
         return next((number for number in order if not self.complete(ratings.get(self.items[number].key))), None)
 
-    def matrix(self, criterion: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Return the annotators, and their ratings for a criterion, ``[annotators, items]``; NaN without rating."""
+    def matrices(self) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """Return the annotators and all ratings, ``[criteria, annotators, items]``; NaN without rating."""
         all_ratings = self.all_ratings()
-        matrix = np.full((len(all_ratings), len(self.items)), np.nan)
+        values = np.full((len(self.criteria), len(all_ratings), len(self.items)), np.nan)
         for row, rated in enumerate(map(self._valid_ratings, all_ratings)):
             for column, item in enumerate(self.items):
                 if item.key in rated:
-                    matrix[row, column] = rated[item.key].ratings.get(criterion, np.nan)
-        return tuple(one.annotator for one in all_ratings), matrix
+                    given = rated[item.key].ratings
+                    values[:, row, column] = [given.get(criterion.name, np.nan) for criterion in self.criteria]
+        return tuple(one.annotator for one in all_ratings), values
+
+    def matrix(self, criterion: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """Return the annotators, and their ratings for a criterion, ``[annotators, items]``; NaN without rating."""
+        names, values = self.matrices()
+        return names, values[[one.name for one in self.criteria].index(criterion)]
 
     def _file(self, annotator: str) -> AnnotatorFile:
         name = clean_name(annotator)
@@ -284,17 +291,27 @@ def _all_ratings(folder: Path, place: Path) -> tuple[list[Ratings], list[str]]:
         if path.name.startswith("."):
             continue
         inside(folder, path)
-        try:
-            ratings.append(AnnotatorFile(folder, path).read())
-        except InputError:
+        found: Ratings | None = None
+        with contextlib.suppress(InputError):
+            found = AnnotatorFile(folder, path).read()
+        if found is not None and path.stem == annotator_key(found.annotator):
+            ratings.append(found)
+        else:  # also a copied or renamed file, which would count its annotator twice
             damaged.append(path.name)
     return ratings, damaged
 
 
 def _ratings_folder(folder: Path, items: str | Path) -> Path:
-    """Return the folder of the ratings of a file of items."""
+    """Return the folder of the ratings of a file of items; raise an error if another file has the same."""
     path = inside(folder, folder / items)
-    return folder / FOLDER / "__".join(path.resolve().relative_to(folder.resolve()).parts)
+    name = "__".join(path.resolve().relative_to(folder.resolve()).parts)
+    for other in (folder / name, folder.joinpath(*name.split("__"))):
+        if other.is_file() and other.resolve() != path.resolve():
+            raise InputError(
+                f"Expected files of items whose ratings have different folders, but {path} and {other} share {name}: "
+                "rename one."
+            )
+    return folder / FOLDER / name
 
 
 def known_scale(folder: str | Path, items: str | Path) -> Scale | None:

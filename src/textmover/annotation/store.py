@@ -1,7 +1,8 @@
 """Storage of ratings and marked errors: one file per annotator, rewritten after every rating.
 
 Files are written atomically, so that a killed process leaves the ratings either before or after the current one. A lock
-keeps several processes (or browser tabs) from overwriting each other's changes.
+keeps several processes from overwriting each other's changes. Of two windows, the later one decides on a rating or on
+the marks of a text; a comment that another window has changed is refused.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
-from textmover.files import atomic_file
+from textmover.files import atomic_file, held_lock
 from textmover.readers.segments import told
 from textmover.safe_reading import load_json, unreadable
 from textmover.types import SEVERITIES, ErrorSpan, InputError
@@ -274,9 +275,13 @@ class AnnotatorFile:
         *,
         ratings: Mapping[str, float] | None = None,
         comment: str | None = None,
+        shown: str | None = None,
         marks: Marks | None = None,
     ) -> Rated:
-        """Update the ratings of an item and save them; drop earlier ones if the texts of the item have changed."""
+        """Update the ratings of an item and save them; drop earlier ones if the texts of the item have changed.
+
+        A comment is refused if the saved one is no longer the one that was ``shown``, since another window changed it.
+        """
         if comment is not None and len(comment) > LONGEST_COMMENT:
             raise InputError(
                 f"Expected a comment of at most {LONGEST_COMMENT} characters, but got {len(comment)}: shorten it."
@@ -287,6 +292,11 @@ class AnnotatorFile:
             before = saved.rated.get(key)
             if before is None or before.fingerprint != fingerprint:
                 before = Rated(key, fingerprint)
+            if shown is not None and before.comment not in (shown, comment):
+                raise InputError(
+                    "Expected the comment that the page showed, but another window has changed it: copy yours, and "
+                    f"{RELOAD}."
+                )
             after = replace(
                 before,
                 ratings={**before.ratings, **(ratings or {})},
@@ -296,6 +306,8 @@ class AnnotatorFile:
             )
             new = self.new if self.new.criteria or self.new.errors else saved
             rated = {**saved.rated, key: after}
+            if not (after.ratings or after.comment or after.marks):
+                del rated[key]
             self._write(replace(saved, criteria=new.criteria, errors=new.errors, rated=rated))
         return after
 
@@ -309,23 +321,19 @@ class AnnotatorFile:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         lock = inside(self.folder, self.path.parent / ".lock")
-        try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            file_lock = FileLock(lock, timeout=WAIT)
-            file_lock.acquire()
-        except Timeout as error:
-            raise InputError(
-                f"Expected to save within {WAIT:g} seconds, but another program holds {lock}: end it and try again."
-            ) from error
-        except OSError as error:
-            raise InputError(
-                f"Expected to be able to write into {lock.parent}, but got: {error.strerror or error}. "
-                "Free some space, or check its permissions."
-            ) from error
-        try:
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(held_lock(lock, WAIT))
+            except Timeout as error:
+                raise InputError(
+                    f"Expected to save within {WAIT:g} seconds, but another program holds {lock}: end it and try again."
+                ) from error
+            except OSError as error:
+                raise InputError(
+                    f"Expected to be able to write into {lock.parent}, but got: {error.strerror or error}. "
+                    "Free some space, or check its permissions."
+                ) from error
             yield
-        finally:
-            file_lock.release()
 
 
 def _rated_entry(rated: Rated) -> dict[str, Any]:

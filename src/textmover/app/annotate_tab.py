@@ -67,7 +67,7 @@ class AnnotateTab:
             self.key = gr.Textbox(elem_id="tm-key")
             self.who = gr.Textbox(elem_id="tm-annotator")
             self.file = gr.Textbox(elem_id="tm-items")
-            self.seen = gr.Textbox()
+            self.seen, self.shown = gr.Textbox(), gr.Textbox()
             self.order, self.given = gr.Textbox(), gr.Textbox()
             self.mark = gr.Button("Mark", elem_id="tm-mark")  # pressed by marks.js
 
@@ -126,7 +126,7 @@ class AnnotateTab:
         """Connect the events of the components to their actions."""
         outputs = [
             self.welcome, self.key, self.seen, self.who, self.file, self.bar, self.card, self.status,
-            self.comment, *self.ratings,
+            self.comment, self.shown, *self.ratings,
         ]  # fmt: skip
         place = [self.file, self.who, self.key]
         gr.on([self.start.click, self.name.submit], self._begin, [self.choice, self.name], outputs, **EVENT_OPTIONS)
@@ -144,7 +144,7 @@ class AnnotateTab:
             component.input(save, [*inputs, component], outputs, js=script, **EVENT_OPTIONS)
         marked = [*place, self.given, self.order, self.seen]
         self.mark.click(self._guarded(self.session.mark), marked, outputs, js=SEND_MARKS, **EVENT_OPTIONS)
-        save, inputs = self._guarded(self.session.comment), [*place, self.comment, self.seen]
+        save, inputs = self._guarded(self.session.comment), [*place, self.comment, self.seen, self.shown]
         gr.on([self.comment.blur, self.comment.submit], save, inputs, outputs, **EVENT_OPTIONS)
 
     def _begin(self, file: Any, name: Any, key: Any = None) -> list[Any]:
@@ -176,21 +176,23 @@ class AnnotateTab:
                 return self._update()
             if contents.key == key and given and not contents.refused:
                 # Leave the rest unchanged: the annotator may have moved on when this arrives.
-                return self._update(bar=contents.bar, status=contents.status)
+                kept = {} if contents.shown is None else {"shown": contents.shown}
+                return self._update(bar=contents.bar, status=contents.status, **kept)
             return self._show_all(contents, file, who)
 
         return run
 
     def _show_all(self, contents: PageView, file: Any, who: Any) -> list[Any]:
         blank = self.session.scale.low if self.session.scale.slider else None
+        shown = contents.comment if contents.shown is None else contents.shown
         return [
-            "", contents.key, contents.seen, who, file, contents.bar, contents.card, contents.status, contents.comment,
-            *(gr.update(value=blank if one is None else one) for one in contents.ratings),
+            "", contents.key, contents.seen, who, file, contents.bar, contents.card, contents.status,
+            contents.comment, shown, *(gr.update(value=blank if one is None else one) for one in contents.ratings),
         ]  # fmt: skip
 
     def _update(self, **changed: Any) -> list[Any]:
         """Return updates of the given components that leave all others unchanged."""
-        names = ["welcome", "key", "seen", "who", "file", "bar", "card", "status", "comment"]
+        names = ["welcome", "key", "seen", "who", "file", "bar", "card", "status", "comment", "shown"]
         return [changed.get(name, gr.skip()) for name in names] + [gr.skip()] * len(self.ratings)
 
 

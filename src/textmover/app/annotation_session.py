@@ -40,6 +40,7 @@ class PageView:
     comment: str
     ratings: tuple[float | None, ...]  # for each criterion
     refused: bool = False  # whether saving failed, so that the page has to undo the change
+    shown: str | None = None  # comment of which the page shows a change; None: `comment`, or an unchanged one
 
 
 class Session:
@@ -127,7 +128,7 @@ class Session:
         """Go to the item with a number, from 1."""
         project, who = self.project(name), clean_name(annotator)
         text = str(number).strip()
-        target = int(text) if text.isascii() and text.isdecimal() else 0
+        target = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
         if not 1 <= target <= len(project.items):
             complaint = notice(f"Expected a number from 1 to {len(project.items)}.")
             return self._show(project, who, self._index(project, key), complaint)
@@ -172,14 +173,21 @@ class Session:
                 del self._last_sent[next(iter(self._last_sent))]
         return (int(sent) > last) - (int(sent) < last)
 
-    def comment(self, name: object, annotator: object, key: object, text: object, seen: object = "") -> PageView | None:
-        """Save a comment and show the item again."""
+    def comment(
+        self, name: object, annotator: object, key: object, text: object, seen: object = "", shown: object = None
+    ) -> PageView | None:
+        """Save a comment and show the item again; return ``None`` if it is still the one that the page ``shown``."""
+        comment, before = str(text or ""), None if shown is None else str(shown)
+        if comment == before:
+            return None
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
-            return project.comment(who, str(key), str(text or ""), seen=str(seen)), "comment"
+            return project.comment(who, str(key), comment, seen=str(seen), shown=before), "comment"
 
         page = self._save_and_show(name, annotator, key, save)
-        return replace(page, comment=str(text)) if page is not None and page.refused and text else page  # not lost
+        if page is None:
+            return None
+        return replace(page, comment=comment, shown=before or "") if page.refused else replace(page, shown=page.comment)
 
     def mark(
         self, name: object, annotator: object, key: object, marks: object, order: object = "", seen: object = ""
@@ -187,7 +195,9 @@ class Session:
         """Save the errors of a text, given as JSON, and show the item again."""
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
-            parsed = annotation.parse_marks(load_json(str(marks), "the marks"), self.suggestions.model)
+            saved = project.said(who).get(str(key))
+            metric = self.suggestions.model or (saved.marks.metric if saved and saved.marks else "")
+            parsed = annotation.parse_marks(load_json(str(marks), "the marks"), metric)
             suggested, _ = self.suggestions.of(project.items[project.find(key)])
             undecided = parsed.undecided(suggested)
             if parsed.done and undecided:

@@ -11,6 +11,7 @@ from textmover.app.html import escape, notice
 from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
 from textmover.presets import PRESETS
 from textmover.types import InputError, SourcedReferences
+from textmover.types.word_splitting import text_words
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
@@ -137,6 +138,6 @@ def _checked_texts(hypothesis: object, references: Sequence[object]) -> tuple[st
 
 
 def _check_length(texts: Sequence[str], most: int, purpose: str, hint: str) -> None:
-    longest = max(len(one.split()) for one in texts)
+    longest = max(len(text_words(one)) for one in texts)
     if longest > most:
         raise InputError(f"Expected texts of at most {most:,} words {purpose}, but got {longest:,}: {hint}")

@@ -85,7 +85,8 @@ def _ratings_message(exported: annotation.Exported) -> str:
 
 def _errors_message(exported: annotation.ExportedErrors) -> str:
     accepted = f", {exported.suggested} of them accepted suggestions" if exported.suggested else ""
-    left = f" {plural(exported.unfinished, 'text')} left out that nobody is done with." if exported.unfinished else ""
+    unfinished = f" {plural(exported.unfinished, 'unfinished text')} of an annotator left out."
+    left = unfinished if exported.unfinished else ""
     marked = f"{plural(exported.errors, 'error')} in {plural(exported.rows, 'marked text')}"
     return f"Written: {marked}{accepted}, to {exported.table}.{left}"
 

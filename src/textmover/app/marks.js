@@ -44,7 +44,7 @@
     const missing = chosen && chosen.start === chosen.end;
     const words = chosen && (missing ? "words missing" : `“${units.filter((_, n) => covers(chosen, n)).map((one) => one.node.textContent).join("")}”`);
     section.querySelector(".tm-hint").textContent = said || (chosen
-      ? `${suggested(chosen) ? `Suggested ${chosen.label}` : chosen.severity}: ${words}`
+      ? `${suggested(chosen) ? `Suggested, ${chosen.label}` : chosen.severity}: ${words}`
       : first !== null ? "Now the last word; the same word again marks it alone."
       : "Tap the first and the last word of an error, or a gap where words are missing.");
     section.querySelector(".tm-tools").hidden = !chosen;

@@ -11,6 +11,7 @@
   let asked = 0; // time of the last request
   let run = null;
   let failed = null;
+  let typed = null; // field of a comment with unsaved changes
 
   // Return the window and sequence number of an action. Gradio sends one input up to three times, with one number.
   const name = Math.random().toString(36).slice(2);
@@ -99,20 +100,12 @@
 
   const arrived = () => {
     waiting = false;
-    while (kept.length && !waiting) press(kept.shift());
+    while (kept.length && !waiting) press(kept.shift(), true);
   };
 
   // --- keys ---------------------------------------------------------------------------------------------------------
 
-  const step = (selector) => {
-    const button = find(selector);
-    if (!button) return;
-    waiting = true;
-    asked = Date.now();
-    button.click();
-  };
-
-  const rate = (digit) => {
+  const rate = (digit, queued) => {
     const one = criteria()[active];
     if (!one) return;
     const boxes = [...one.querySelectorAll('input[type="radio"]')];
@@ -127,20 +120,37 @@
       return;
     }
     const number = one.querySelector('input[type="number"]');
+    if (queued) return type(number, digit);
     number.focus();
     number.select(); // the typed digit replaces the selection
   };
 
-  const press = (key) => {
-    if (/^[0-9]$/.test(key)) rate(key);
-    else if (key === "ArrowRight") step("#tm-next");
-    else if (key === "ArrowLeft") step("#tm-previous");
+  const type = (number, digit) => { // insert a queued digit, which the browser inserts no more
+    const text = document.activeElement === number ? number.value + digit : digit;
+    number.focus();
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(number, text);
+    number.dispatchEvent(new Event("input", { bubbles: true }));
+    saving();
+  };
+
+  const leave = (number) => {
+    number.blur();
+    activate(criteria().findIndex((one) => one.contains(number)) + 1);
+  };
+
+  const press = (key, queued = false) => {
+    if (/^[0-9]$/.test(key)) rate(key, queued);
+    else if (key === "Enter") { if (document.activeElement?.matches?.(SLIDER)) leave(document.activeElement); }
+    else if (key === "ArrowRight") find("#tm-next")?.click();
+    else if (key === "ArrowLeft") find("#tm-previous")?.click();
     else if (key === "ArrowDown") activate(active + 1);
     else if (key === "ArrowUp") activate(active - 1);
-    else if (key === "u") step("#tm-unrated");
+    else if (key === "u") find("#tm-unrated")?.click();
   };
 
   const KEYS = /^([0-9]|u|Arrow(Left|Right|Up|Down))$/;
+  const SLIDER = '.tm-criterion input[type="number"]';
+  const STEPS = "#tm-next, #tm-previous, #tm-unrated";
 
   const rating = () => {
     const work = find("#tm-work");
@@ -150,15 +160,15 @@
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !rating()) return;
     const at = event.target;
-    if (at.matches?.('.tm-criterion input[type="number"]') && event.key === "Enter") {
+    if (at.matches?.(SLIDER) && event.key === "Enter") {
       event.preventDefault();
-      at.blur();
-      activate(criteria().findIndex((one) => one.contains(at)) + 1);
+      leave(at);
       return;
     }
     const typing = at.closest?.("input:not([type=radio]), textarea, select, [contenteditable=true], [role=tab], [role=listbox]");
-    if (typing || !KEYS.test(event.key)) return;
-    const slides = /^[0-9]$/.test(event.key) && criteria()[active]?.querySelector('input[type="number"]');
+    const queues = waiting && event.key === "Enter" && kept.length; // behind the digits of a slider
+    if (typing || !(queues || KEYS.test(event.key))) return;
+    const slides = !waiting && /^[0-9]$/.test(event.key) && criteria()[active]?.querySelector('input[type="number"]');
     if (!slides) event.preventDefault();
     if (waiting) kept.push(event.key);
     else press(event.key);
@@ -167,6 +177,10 @@
   addEventListener("click", (event) => {
     const one = event.target.closest?.(".tm-criterion");
     if (one) activate(criteria().indexOf(one));
+    if (event.target.closest?.(STEPS)) {
+      waiting = true;
+      asked = Date.now();
+    }
   }, true);
   // A slider moved by mouse loses the focus, so that the page gets the keys; one reached by Tab keeps the arrow keys.
   addEventListener("pointerup", (event) => {
@@ -179,14 +193,27 @@
 
   // --- the server ---------------------------------------------------------------------------------------------------
 
+  const tell = (id, words) => {
+    const said = find("#tm-status .tm-said");
+    if (said) said.innerHTML = `<p class="tm-notice tm-plain" id="${id}">${words}</p>`;
+  };
   const saving = () => {
     acts += 1;
-    const said = find("#tm-status .tm-said");
-    if (said) said.innerHTML = '<p class="tm-notice tm-plain" id="tm-saving">Saving …</p>';
+    tell("tm-saving", "Saving …");
     asked = Date.now();
   };
   addEventListener("input", (event) => {
-    if (event.isTrusted && event.target.closest?.(".tm-criterion, #tm-comment")) saving();
+    if (!event.isTrusted) return;
+    if (event.target.closest?.(".tm-criterion")) saving();
+    if (event.target.closest?.("#tm-comment")) {
+      typed = event.target; // sent when it is left
+      tell("tm-unsaved", "The comment is saved when you leave its field.");
+    }
+  }, true);
+  addEventListener("focusout", () => {
+    if (!typed) return;
+    typed = null;
+    saving();
   }, true);
 
   window.textmoverSaving = saving;
@@ -198,7 +225,7 @@
     waiting = false;
     kept.length = 0;
     banner.textContent = gone
-      ? "The server does not answer. Every rating that was shown as saved is saved. Start it again, and this page goes on."
+      ? "The server does not answer. What was shown as saved is saved. Start it again, and this page goes on."
       : "";
   };
 
@@ -214,11 +241,13 @@
       const answer = await fetch("/alive", { cache: "no-store" });
       if (!answer.ok) throw new Error(String(answer.status));
       const found = (await answer.json()).run;
-      if (run !== null && found !== run) again(); // the server has been restarted: show the saved state
-      run = found;
       lost(false);
-      // The server runs, but its answer was lost: show the saved state.
-      if ((waiting || find("#tm-saving")) && Date.now() - asked > 15000) again();
+      if (!typed) { // reloading would lose a comment that is being written
+        if (run !== null && found !== run) again(); // the server has been restarted: show the saved state
+        run = found;
+        // The server runs, but its answer was lost: show the saved state.
+        if ((waiting || find("#tm-saving")) && Date.now() - asked > 15000) again();
+      }
     } catch {
       lost(true);
     }

@@ -180,7 +180,7 @@ class Guard:
         if any(name == b"origin" and value not in (f"http://{host}", f"https://{host}") for name, value in headers):
             raise RefusedError(403, "Expected a request of this page, but got one of another site.")
         length = dict(headers).get(b"content-length", "0")
-        if not length.isdecimal() or int(length) > LARGEST:
+        if not length.isdecimal() or len(length) > 20 or int(length) > LARGEST:
             raise RefusedError(413, TOO_LARGE)
         path = scope["path"]
         allowed = path in OPEN or path.rstrip("/") in OPEN or path.startswith(OPEN_BELOW)

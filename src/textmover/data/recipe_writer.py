@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -47,7 +48,13 @@ def filled_recipe(
     data: Mapping[str, Any], runs: str, metric: str, template: Path, overrides: Mapping[str, Any] | None = None
 ) -> str:
     """Return the recipe as YAML from data module arguments, output folders and metric options."""
-    lines = "".join(f"\n    {name}: {json.dumps(value)}" for name, value in data.items())  # JSON is YAML
-    fields = "".join(f"\n      {name}: {json.dumps(value)}" for name, value in (overrides or {}).items())
-    filled = {"data": lines, "runs": json.dumps(runs), "metric": json.dumps(metric), "overrides": fields}
+    lines = "".join(f"\n    {name}: {_in_yaml(value)}" for name, value in data.items())
+    fields = "".join(f"\n      {name}: {_in_yaml(value)}" for name, value in (overrides or {}).items())
+    filled = {"data": lines, "runs": _in_yaml(runs), "metric": _in_yaml(metric), "overrides": fields}
     return Template(template.read_text(encoding="utf-8")).substitute(filled)
+
+
+def _in_yaml(value: Any) -> str:
+    """Return a value as JSON, which is YAML except for pairs of surrogates and bare line separators."""
+    text = json.dumps(value, ensure_ascii=False)
+    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", text)

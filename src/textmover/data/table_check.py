@@ -54,7 +54,7 @@ FLAGGED = {
     "script": ("script that the metric does not read", "kept: set `encoder`, such as multilingual"),
     "language": ("text that does not look English", "kept: set `encoder`, such as multilingual"),
     "truncated": ("longer than the encoder reads", "the end is cut; `long_texts: window` reads it"),
-    "look-alikes": ("letters that only look like plain ones", "kept: write plain letters"),
+    "look-alikes": ("signs that only look like plain text", "kept: write plain letters"),
     "repetition": ("one phrase repeated", "kept"),
 }
 """Problem of each text flag, and how training handles it."""

@@ -51,7 +51,7 @@ NOTATIONS: tuple[tuple[re.Pattern[str], Rewriting], ...] = (
     (re.compile(r"(?<=\d) ?%"), lambda _: " percent"),
     (re.compile(r"(?<=\d) per ?cent\b"), lambda _: "%"),
     (re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])"), lambda found: found[0].replace(",", "")),
-    (re.compile(r"(?<![\d.,])(?:\d{5,}|[3-9]\d{3})(?![\d,.:/-]|\d)"), lambda found: f"{int(found[0]):,}"),
+    (re.compile(r"(?<![\d.,])(?:[1-9]\d{4,14}|[3-9]\d{3})(?![\d,.:/-])"), lambda found: f"{int(found[0]):,}"),
     (re.compile(r"(?<![\d.,:/$£€-])(?:[2-9]|1[0-2])(?![\d.,:/%-]|th|st|nd|rd| ?%| per ?cent| ?[ap]\.?m\b)"),
      lambda found: UNITS[int(found[0]) - 2]),
     (re.compile(rf"(?<![-\w])(?:{'|'.join(UNITS)})(?![-\w])"),

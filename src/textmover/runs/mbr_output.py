@@ -62,6 +62,7 @@ def open_output(output: Output) -> Iterator[Write]:
 
         def write(candidates: Candidates, choice: Choice) -> None:
             writer(candidates, choice)
+            stream.flush()  # of compressed output, whose end in the file counts as whole
             whole()
 
         yield write

@@ -123,7 +123,7 @@ class Children:
 def _cause(code: int) -> str:
     if code > 0:
         return f"exit code {code}"
-    name = signal.Signals(-code).name  # Windows has no SIGKILL
+    name = next((one.name for one in signal.Signals if one == -code), f"signal {-code}")  # Windows has no SIGKILL
     return f"{name}{', possibly out of memory' if name == 'SIGKILL' else ''}"
 
 

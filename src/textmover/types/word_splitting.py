@@ -58,8 +58,14 @@ CLASSES = re.compile(r"[wd](?:[wdmsz]|j(?=[wd])|(?<=d)t(?=d))*|(?:ff?|[cxjtmsz])
 """Pattern over character classes: a word, or another character with its marks and characters joined to it."""
 
 
+SEPARATORS = dict.fromkeys(map(ord, "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u200b\u2028\u2029"), " ")
+"""Invisible characters between words, which some tokenizers drop."""
+
+
 def legible(text: str) -> str:
-    """Strip a text of white space; return an empty string if it has no visible character."""
+    """Strip a text of white space, with spaces for separators; return an empty string if nothing in it is visible."""
+    if not text.isprintable():
+        text = text.translate(SEPARATORS)
     return text.strip() if any(unicodedata.category(one) not in INVISIBLE for one in text) else ""
 
 

@@ -67,11 +67,18 @@ TEXTS = {
     "Kardeşim dün yeni bir araba aldı.": {LANGUAGE},
     "Il treno arriva alla stazione alle otto e il gatto dorme su una sedia di legno in casa mia da ieri": {LANGUAGE},
     "Il treno arriva alle otto": {LANGUAGE},
-    "Hund und Katze": set(),
+    "Hund und Katze": {LANGUAGE},
+    "two dogs": set(),
+    "Café Zoë serves cheap Italian food.": set(),
+    "John van den Brom plays for ADO Den Haag.": set(),
+    "Thank you. Thank you. Thank you.": {REPETITION},
+    "The company said on Monday that it would raise the wages of all its workers by ten percent. " * 3: {REPETITION},
     "The o\ufb03ce is closed, and the \ufb01rst \ufb02oor too.": {LOOK_ALIKES},
     "\uff34\uff48\uff45 office is closed today, as the sign on its door says.": {LOOK_ALIKES},
     "Th\u0435 office is closed today.": {LOOK_ALIKES},
     "The \U0001d41b\U0001d428\U0001d425\U0001d41d word is new, and all the other words are old.": {LOOK_ALIKES},
+    "The cat sat \u03bfn the mat.": {LOOK_ALIKES},
+    "The hall is 2πr long, and the Δx is 3 µm.": set(),
     "Renée's brother Jürgen bought a new car yesterday.": set(),
 }
 """Flags of texts with the embedded encoder, which was made for English: 13 scripts, emoji, code, mixed texts, loops."""
@@ -90,6 +97,29 @@ def flags_of(metric, texts):
 def test_texts_in_many_scripts(metric):
     assert len(TEXTS) > 30
     assert dict(zip(TEXTS, flags_of(metric, list(TEXTS)), strict=True)) == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("text", "flagged"),
+    [
+        ("The ca\u00adt sat on the ma\u00adt.", True),
+        ("The c\u200dat sat on the mat.", True),
+        ("\u0412\u043e\u0301\u0442 \u043c\u043e\u0439 \u0434\u043e\u043c", True),
+        ("Т\u0336h\u0336e", True),
+        ("\u0422h\u0435 c\u0430t", True),
+        ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", False),  # Persian, which is written with it
+        ("\U0001f469\u200d\U0001f680 flies", False),
+        ("The o\ufb03ce; й and ё; IT-отдел", False),
+    ],
+)
+def test_signs_that_many_languages_do_not_have(metric, text, flagged):
+    found = text_flags(metric.tokenize([text]), languages_of("multilingual-e5-small"))
+    assert found[LOOK_ALIKES].tolist() == [flagged]
+
+
+def test_separators_that_nobody_sees_are_spaces(metric):
+    for sign in "\x0b\x0c\x1c\x85\u200b\u2028\u2029":
+        assert metric.tokenize([f"The{sign}cat sat."]).texts == ("The cat sat.",)
 
 
 def test_plain_english_is_not_flagged(metric, shared_folder):
@@ -158,7 +188,16 @@ def test_english_is_told_from_other_languages_by_the_words_of_its_grammar():
     found = {code: is_english(4 * texts) for code, texts in sentences_by_language().items()}
     assert [code for code, english in found.items() if english] == ["en"]
     assert is_english([])
-    assert is_english(["Hund und Katze"])  # too few words to tell
+    assert is_english(
+        ["Der Bahnhof", "Los Angeles and Las Vegas, San Jose", "Die hard fans die young"]
+    )  # of no language
+    for foreign in (
+        "Hund und Katze",
+        "Dwóch żołnierzy zostało rannych.",
+        "İki asker yaralandı.",
+        "Két katona sebesült.",
+    ):
+        assert not is_english([foreign])
 
 
 def test_a_hypothesis_in_the_language_of_its_source_is_told_from_a_translation():

@@ -29,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
         content = server.files.get(path)
         start = int(self.headers.get("Range", "bytes=0-")[6:-1]) if server.ranges else 0
         version = f'"{hash(content)}"'
-        if self.headers.get("If-Range", version) != version:
+        if self.headers.get("If-Range", version) not in (version, f"W/{version}"):
             start = 0
         server.asked.append((path, start))
         if content is None or (start and start >= len(content)):
@@ -38,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(content) - start))
         if server.versions:
-            self.send_header("ETag", version)
+            self.send_header("ETag", f"W/{version}" if server.versions == "weak" else version)
         self.end_headers()
         self.wfile.write(content[start : server.cut.pop(path, None)])  # less than was announced: the connection is cut
 

@@ -113,13 +113,19 @@ def test_a_terminal_shows_the_progress_unless_quiet(publishers, monkeypatch, cap
 
 
 @pytest.mark.parametrize(
-    ("ranges", "changed", "asked"),
-    [(True, False, [0, 2_000_000]), (False, False, [0, 0]), (True, True, [0, 0])],
-    ids=["goes on", "server begins again", "file has changed"],
+    ("ranges", "changed", "versions", "asked"),
+    [
+        (True, False, True, [0, 2_000_000]),
+        (False, False, True, [0, 0]),
+        (True, True, True, [0, 0]),
+        (True, True, "weak", [0, 0]),
+        (True, True, False, [0, 0]),
+    ],
+    ids=["goes on", "server begins again", "file has changed", "unknown if it has", "no versions"],
 )
-def test_a_connection_that_is_cut(publishers, tmp_path, monkeypatch, ranges, changed, asked):
+def test_a_connection_that_is_cut(publishers, tmp_path, monkeypatch, ranges, changed, versions, asked):
     path = big(publishers)
-    publishers.cut[path], publishers.ranges = 2_000_000, ranges
+    publishers.cut[path], publishers.ranges, publishers.versions = 2_000_000, ranges, versions
     if changed:
         monkeypatch.setattr("textmover.readers.public_sets.fetching.ATTEMPTS", 1)
         with pytest.raises(InputError, match=r"the connection was cut\. Check the network and run the command again"):

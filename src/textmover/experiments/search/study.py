@@ -68,7 +68,7 @@ class Search:
             )
         pruners = optuna.pruners
         self.study = optuna.create_study(
-            storage=optuna.storages.RDBStorage(f"sqlite:///{file.resolve()}"),
+            storage=optuna.storages.RDBStorage(_database(file)),
             study_name="search",
             direction="maximize" if self.maximise else "minimize",
             load_if_exists=True,
@@ -189,7 +189,7 @@ class Search:
             recipe = with_values(self.recipe, self._values(best))
             recipe = placed(recipe, self.folder / "best", self.seeds[0], checkpoints=True)
             trial = f"trial {best.number + 1} of {len(self._finished())} by textmover search"
-            command = f"python train.py fit --config {shlex.quote(str(self.folder / BEST))}"
+            command = f"textmover train --config {shlex.quote(str(self.folder / BEST))}"
             write_recipe(recipe, self.folder / BEST, [f"{self.objective} {best.value:.4f}, {trial}", command])
 
     def print(self) -> None:
@@ -211,7 +211,7 @@ class Search:
         complete = sum(trial.value is not None for trial in ended)
         sys.stdout.write(f"\n{OPTIMISTIC.format(n=complete)}\n" if complete > 1 else "\n")
         sys.stdout.write(f"Files: {self.folder / TABLE}, {self.folder / BEST}. Train with the best:\n")
-        sys.stdout.write(f"  python train.py fit --config {shlex.quote(str(self.folder / BEST))}\n")
+        sys.stdout.write(f"  textmover train --config {shlex.quote(str(self.folder / BEST))}\n")
 
     def _values(self, trial: Any) -> dict[str, Any]:
         return {key: one.value(trial.params[key]) for key, one in self.space.items() if key in trial.params}
@@ -321,3 +321,14 @@ def _entries(value: Any) -> list[dict[str, Any]]:
 
 def _is_checkpoint(entry: Mapping[str, Any]) -> bool:
     return str(entry.get("class_path", "")).rsplit(".", 1)[-1] == CHECKPOINT
+
+
+def _database(file: Path) -> str:
+    """Return the URL of a database; raise an error if SQLAlchemy cannot write one for its path (before version 2.1)."""
+    from sqlalchemy import URL, make_url
+
+    path = str(file.resolve())
+    url = URL.create("sqlite", database=path).render_as_string(hide_password=False)
+    if make_url(url).database != path:
+        raise InputError(f"Expected --output without ? and %, but got {file.parent}: give another folder.")
+    return url

@@ -20,35 +20,32 @@ from textmover.types.word_splitting import SCRIPTS
 
 MAX_SHARE = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
 
-LONGEST_PHRASE, MIN_TIMES, MIN_UNITS = 16, 3, 12
-"""Longest repeated phrase to detect, minimum number of repetitions, and length of the shortest such text, in words."""
+LONGEST_PHRASE, MIN_TIMES, MIN_UNITS = 64, 3, 12
+"""Longest repeated phrase to detect, minimum number of repetitions, and length of the shortest such text: in words, or
+in letters if it has fewer words."""
 
-FEW_WORDS, MIN_GRAMMAR, READ_CHARACTERS = 20, 0.2, 300
-"""Words needed to detect a language, minimum share of stop words in English, and number of characters read."""
+MIN_TOKENS = 4
+"""Number of tokens from which a text is checked for repetition."""
 
-FUNCTION_WORDS = (
-    "der die das und ist nicht ich mit ein eine einen den dem des auf sie er es zu sich von wir wird sind im hat mein"
-    " bin wie wo kann auch zum zur aus bei am habe meine ihr uns",
-    "de het een en van ik niet is dat te op zijn met voor er naar hij ze wij heeft deze mijn ben ook wat aan bij",
-    "le la les un une des et est pas que qui je tu il elle nous vous dans sur pour avec ce cette sont mon ma au du de "
-    " ne se en son sa par on plus",
-    "el la los las un una y es que de no en por para con del al se mi su muy lo como este esta yo me ha tu nos hay",
-    "o os as um uma e que de da do em para por se nao mais meu minha muito ele ela na no eu dos das ao foi os",
-    "il lo la gli le un una e che di non per con sono mi si del della nel alle dal ha questo mia mio molto ho al da"
-    " alla nella ai ci",
-    "och att det som en ett jag inte har med den till av vi de min han hon ska var om ni du",
-    "og at det som en et jeg ikke har med den til av af vi de min han hun er var om du paa kan",
-    "nu este un o de la cu pe din care sunt am ce sa mai si am in ai fost",
-    "w na z nie to jest sie do ze jak co moj ma tak jej",
-    "je na se v to ne jsem si do co jak ve pro jsou za",
-    "bir ve bu da de ne ben sen mi icin cok ile var degil gibi en daha o",
-    "yang dan di ini itu dengan untuk tidak saya dia ke dari akan adalah kami pada sudah ada kita",
-    "ya na wa kwa ni katika la hii za yangu yake wangu cha sana leo",
-    "ang ng sa na ay mga ko mo siya ako hindi si kami at ni",
-    "ja on ei se oli minun ovat mutta kun olen joka niin tai",
-    "a az es nem egy hogy van ez de",
+LIKELY, POSSIBLE, READ_CHARACTERS = 0.5, 0.02, 300
+"""Probability from which a text is in a language, and up to which it is not; number of characters read."""
+
+FEW_LANGUAGES, MIN_SUM = 3, 0.8
+"""Number of languages that share this probability if a text has words of any language, not names alone."""
+
+MIN_GRAMMAR = 0.1
+"""Share of :data:`ENGLISH_ALONE` from which a text counts as English without further checks."""
+
+ENGLISH_ALONE = ENGLISH - frozenset(
+    """
+    a am an as at be but by d do for had has he her him his i if in is it ll m me mine more most my no of off on once
+    or over own per re s she so some such t than then to too up us ve very was we were who will
+    """.split()  # noqa: SIM905 - easier to read and extend as text
 )
-"""Function words of languages whose texts often have ASCII letters only, one row per language."""
+"""English function words that are no words of other languages in Latin letters."""
+
+SAME_LANGUAGE = {"bs": "hr", "sr": "hr", "nn": "no", "ms": "id"}
+"""Languages too close to tell apart in short texts."""
 
 MIN_SAME, MAX_SAME = 5, 50
 """Bounds of the number of different references, a twentieth of the segments, at which a repeated output is flagged."""
@@ -90,10 +87,15 @@ SCRIPT_LANGUAGES = {
 SHARED = r"ªºµ²³¹¼-¾ʰ-˿\u2070-\u209c\u2100-\u218b\u2460-\u24ff\u2776-\u2793"
 """Letters and numbers that occur in texts of any script."""
 
-LOOK_ALIKES = re.compile(
-    "(?i)[\ufb00-\ufb06\uff41-\uff5a\U0001d400-\U0001d7ff]|[a-z][\u0400-\u04ff]|[\u0400-\u04ff][a-z]"
-)
-"""Ligatures, full-width and mathematical letters, and Cyrillic letters next to Latin ones in a word."""
+_OTHERS = "[ΑΒΕΖΗΙΚΜΝΟΡΤΥΧο\u0400-\u04ff]"
+_MIXED = f"[A-Za-z]{_OTHERS}|{_OTHERS}[A-Za-z]"
+LOOK_ALIKES = {
+    True: re.compile(f"[\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]|{_MIXED}"),
+    False: re.compile(f"{_MIXED}|[A-Za-z\u0400-\u04ff][\u00ad\u200c\u200d\u2060\u0335-\u0338]|[\u0400-\u04ff]\u0301"),
+}
+"""Signs that only look like plain text, for metrics of English and for others. Both: Greek and Cyrillic letters next to
+Latin ones in a word. English: ligatures, full-width and mathematical letters. Others, whose tokenizers plainly read
+these, but split words at invisible signs: soft hyphens, joiners, strokes, marks of stress."""
 
 
 def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndarray]:
@@ -108,14 +110,14 @@ def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndar
         english and not flagged and not is_english([text[:READ_CHARACTERS]])
         for text, flagged in zip(batch.texts, script, strict=True)
     ]
-    look_alikes = [english and not one.isascii() and LOOK_ALIKES.search(one) is not None for one in batch.texts]
+    look_alikes = [not one.isascii() and LOOK_ALIKES[english].search(one) is not None for one in batch.texts]
     return {
         "truncated": np.array(batch.truncated, dtype=bool),
         "unknown": none if batch.unknown_words is None else missing > MAX_SHARE * (missing + known.sum(dim=1).numpy()),
         "script": np.array(script, dtype=bool),
         "language": np.array(not_english, dtype=bool),
         "look-alikes": np.array(look_alikes, dtype=bool),
-        "repetition": _phrase_repetitions(batch, ordinary.numpy()) if batch.mask.shape[1] >= MIN_UNITS else none,
+        "repetition": _phrase_repetitions(batch, ordinary.numpy()) if batch.mask.shape[1] >= MIN_TOKENS else none,
     }
 
 
@@ -138,33 +140,41 @@ def other_script(text: str, languages: Sequence[str]) -> str:
 
 
 def is_english(texts: Sequence[str]) -> bool:
-    """Return whether texts are mostly English: few in other scripts, and at least a fifth function words.
-
-    English texts have about two fifths of English function words, other languages at most a tenth. One word is added
-    as a tolerance. Fewer than 20 words, all ASCII, count as English unless :data:`FUNCTION_WORDS` point elsewhere.
+    """Return whether nine tenths of texts may be English: others have another script or are surely another language.
 
     Example:
-        >>> is_english(["The train arrives at eight."]), is_english(["Der Zug kommt um acht Uhr an."] * 9)
+        >>> is_english(["The train arrives at eight."]), is_english(["Der Zug kommt um acht Uhr an."])
         (True, False)
     """
-    if sum(not text.isascii() and other_script(text, ("en",)) != "" for text in texts) > MAX_SHARE * len(texts):
+    return sum(map(_is_foreign, texts)) <= MAX_SHARE * len(texts)
+
+
+def _is_foreign(text: str) -> bool:
+    if not text.isascii() and other_script(text, ("en",)):
+        return True
+    words = re.findall(r"[^\W\d_]+", text[:READ_CHARACTERS].lower())
+    if sum(map(ENGLISH_ALONE.__contains__, words)) >= MIN_GRAMMAR * len(words):
         return False
-    words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text.lower())]
-    english = sum(map(ENGLISH.__contains__, words))
-    least = max(2, english + 1, MIN_GRAMMAR * len(words))
-    if len(words) < FEW_WORDS and len(found := [rows for word in words if (rows := _word_rows().get(word))]) >= least:
-        counts = Counter(row for rows in found for row in rows)
-        if max(counts.values()) >= least:
-            return False
-    few = len(words) < FEW_WORDS and all(map(str.isascii, words))
-    return few or english + 1 >= MIN_GRAMMAR * len(words)
+    odds = _language_odds(text)
+    return odds["en"] <= POSSIBLE and sum(share for _, share in odds.most_common(FEW_LANGUAGES)) >= MIN_SUM
+
+
+def _language_odds(text: str) -> Counter[str]:
+    """Return the probability of each language for the beginning of a text."""
+    odds: Counter[str] = Counter()
+    for code, probability in _identifier().rank(text[:READ_CHARACTERS]):
+        odds[SAME_LANGUAGE.get(code, code)] += probability
+    return odds
 
 
 @functools.cache
-def _word_rows() -> dict[str, tuple[int, ...]]:
-    """Map each word to the rows of :data:`FUNCTION_WORDS` that contain it."""
-    rows = [frozenset(one.split()) for one in FUNCTION_WORDS]
-    return {word: tuple(row for row, one in enumerate(rows) if word in one) for word in frozenset().union(*rows)}
+def _identifier() -> Any:
+    """Return the language identifier of ``py3langid`` for languages with a code of two letters."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier.set_languages([code for code in identifier.labels if len(code) == 2])
+    return identifier
 
 
 @functools.cache
@@ -181,7 +191,7 @@ def _phrase_repetitions(batch: TokenBatch, ordinary: np.ndarray) -> np.ndarray:
     ids = batch.input_ids if batch.unknown is None else batch.input_ids.where(batch.unknown == 0, -batch.unknown)
     keys = np.sort(np.where(ordinary, ids.numpy(), -1 - np.arange(ids.shape[1])), axis=1)
     lengths, repeats = ordinary.sum(axis=1), np.count_nonzero(keys[:, 1:] == keys[:, :-1], axis=1)
-    flagged = (lengths >= MIN_UNITS) & (2 * repeats >= lengths)
+    flagged = (lengths >= MIN_TOKENS) & (2 * repeats >= lengths)
     flagged[flagged] = [repeats_phrase(batch.texts[row]) for row in np.flatnonzero(flagged)]
     return flagged
 
@@ -217,7 +227,7 @@ def side_flags(
     """Return flags of hypotheses compared with their references and sources, bool ``[n]``.
 
     ``copied``: the hypothesis equals its source except for white space. ``untranslated``: it is in the language of its
-    source, since function words indicate the same language or nearly all letter bigrams are shared. ``off target``: its
+    source, by an identifier of languages or since nearly all letter bigrams are shared. ``off target``: its
     language or script differs from those of all its references. Metrics for English set ``language`` instead.
 
     Example:
@@ -231,7 +241,7 @@ def side_flags(
     copied = copied_sources(hypotheses, sources)
     same_language = [
         source is not None
-        and (None is not clues(text).grammar == clues(source).grammar or _nearly_copied(text, source))
+        and (None is not clues(text).language == clues(source).language or _nearly_copied(text, source))
         for text, source in zip(hypotheses, sources, strict=True)
     ]
     off = [
@@ -246,20 +256,21 @@ class Clues(NamedTuple):
     """Evidence of a text's language.
 
     Attributes:
-        grammar: Row of :data:`FUNCTION_WORDS` with most of its words, -1 for English; ``None`` if they are few.
+        language: Code of its language; ``None`` if uncertain.
+        odds: Probability by language.
         scripts: Number of letters by script.
     """
 
-    grammar: int | None
+    language: str | None
+    odds: Counter[str]
     scripts: Counter[str]
 
 
 def _clues(text: str) -> Clues:
-    words = re.findall(r"[^\W\d_]+", text[:READ_CHARACTERS].lower())
-    counts = Counter(row for word in set(words) for row in (*_word_rows().get(word, ()), *[-1] * (word in ENGLISH)))
-    (row, most), (_, second) = [*counts.most_common(2), (0, 0), (0, 0)][:2]
-    grammar = row if most >= max(second + 2, MIN_GRAMMAR * len(words)) else None
-    return Clues(grammar, Counter(filter(None, map(_script, text[:READ_CHARACTERS]))))
+    odds = _language_odds(text)
+    [(language, most)] = odds.most_common(1)
+    scripts = Counter(filter(None, map(_script, text[:READ_CHARACTERS])))
+    return Clues(language if most >= LIKELY else None, odds, scripts)
 
 
 @functools.cache
@@ -268,8 +279,8 @@ def _script(character: str) -> str:
 
 
 def _differ(one: Clues, other: Clues) -> bool:
-    """Return whether two texts differ in language by their function words, or in script by their letters."""
-    if None is not one.grammar != other.grammar is not None:
+    """Return whether two texts surely differ in language, or in script by their letters."""
+    if one.language and other.language and max(one.odds[other.language], other.odds[one.language]) <= POSSIBLE:
         return True
     first, second = (max(scripts, key=scripts.__getitem__, default="") for scripts in (one.scripts, other.scripts))
     sides = ((one.scripts, second), (other.scripts, first))

@@ -101,15 +101,14 @@ def _complete(address: str, part: Path, tell: Tell) -> bool:
     note = part.with_name(f"{part.name}.version")  # version of the partial file
     offset = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": f"textmover/{__version__}", "Accept-Encoding": "identity"}
-    if offset:
-        headers["Range"] = f"bytes={offset}-"
-        if note.exists():
-            headers["If-Range"] = note.read_text(encoding="utf-8")
+    if offset and note.exists():  # otherwise the rest may be of another version
+        headers |= {"Range": f"bytes={offset}-", "If-Range": note.read_text(encoding="utf-8")}
     try:
         with urlopen(Request(address, headers=headers), timeout=TIMEOUT) as response:
-            version = response.headers.get("ETag") or response.headers.get("Last-Modified")
+            tag, date = response.headers.get("ETag", "W/"), response.headers.get("Last-Modified")
+            version = date if tag.startswith("W/") else tag  # a weak tag does not tell versions apart
             resumed = response.status == http.HTTPStatus.PARTIAL_CONTENT
-            if not resumed and version and not version.startswith("W/"):
+            if not resumed and version:
                 note.write_text(version, encoding="utf-8")
             content_length = response.headers.get("Content-Length")
             length = int(content_length or 0)

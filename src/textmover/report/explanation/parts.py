@@ -111,7 +111,7 @@ FLAGS = {
     "unknown": "the encoder does not know more than a tenth of a text's tokens: the score means little",
     "script": "a text is in a script that the metric does not support: the score means little",
     "language": "a text does not look English (the metric was made for English): the score means little",
-    "look-alikes": "letters only look like plain ones, such as ligatures: the encoder reads other words",
+    "look-alikes": "some signs only look like plain text, such as ligatures: the encoder reads other words",
     "repetition": "the hypothesis repeats one phrase, which can score high",
     "copied": "the hypothesis is a copy of its source: if a reference is given, only that judges it",
     "untranslated": "the hypothesis is in the language of its source: the score means little",

@@ -7,16 +7,15 @@ import csv
 import hashlib
 import json
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from textmover import safe_reading
-from textmover.files import NO_LOCKS, atomic_file, digest_of, warn_without_locks
+from textmover.files import atomic_file, digest_of, held_lock
 from textmover.readers.lines import iter_lines, open_bytes
 from textmover.readers.row_streams import Row
 from textmover.runs.score_summary import Tally
@@ -52,33 +51,25 @@ def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _lock(folder: Path, output: Path, patience: float) -> Iterator[None]:
-    lock = FileLock(folder / LOCK, timeout=patience)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # On file systems without locks, filelock may warn and use the existence of a file as the lock. That lock would
-        # survive a killed process.
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            lock.acquire()
-    except Timeout as error:
-        raise InputError(
-            f"Expected to be the only run that writes {output}, but another run is writing there: wait for it, or give "
-            "another --output."
-        ) from error
-    except (OSError, NotImplementedError, UserWarning) as error:
-        if isinstance(error, OSError) and error.errno not in NO_LOCKS:
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(held_lock(folder / LOCK, patience))
+        except Timeout as error:
+            raise InputError(
+                f"Expected to be the only run that writes {output}, but another run is writing there: wait for it, or "
+                "give another --output."
+            ) from error
+        except OSError as error:
             raise InputError(
                 f"Expected to be able to write {folder}, but got: {error.strerror or error}. Give a place that can be "
                 "written."
             ) from error
-        warn_without_locks(folder)
-    try:
-        yield
-    finally:
-        # Delete the file before releasing the lock: afterwards another run may own it.
-        with contextlib.suppress(OSError):
-            (folder / LOCK).unlink(missing_ok=True)
-        lock.release()
+        try:
+            yield
+        finally:
+            # Delete the file before releasing the lock: afterwards another run may own it.
+            with contextlib.suppress(OSError):
+                (folder / LOCK).unlink(missing_ok=True)
 
 
 def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:

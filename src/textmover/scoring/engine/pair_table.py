@@ -68,7 +68,7 @@ WARNINGS = {
     "unknown": "had a text with more than a tenth of its tokens unknown to the encoder",
     "script": "had a text in a script that the metric does not support",
     "language": "had a text that does not look English (the metric was made for English)",
-    "look-alikes": "had letters that only look like plain ones (ligatures, full-width or Cyrillic letters in English)",
+    "look-alikes": "had signs that only look like plain text (ligatures, soft hyphens, Cyrillic among Latin letters)",
     "repetition": "had a hypothesis that repeats one phrase",
     "same output": "had a hypothesis that recurs in many segments with different references",
     "copied": "had a hypothesis that is its source, copied",
