@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from textmover.functional._arguments import widest_float
 from textmover.modules.config import MetricConfig
 from textmover.modules.devices import evaluating, weights_version
-from textmover.modules.encoder.encoder_identity import base_of, identity_of, weights_print
+from textmover.modules.encoder.encoder_identity import base_of, identity_of, tensors_sha256, weights_print
 from textmover.types import InputError, PairScores, Signature, TokenBatch
 
 if TYPE_CHECKING:
@@ -273,6 +273,8 @@ def _token_entries(metric: MetricModel) -> dict[str, str]:
 
 
 def _weights_entry(metric: MetricModel) -> str:
+    if metric.weighting.importance is not None:
+        return f"learned@{tensors_sha256(metric.weighting.importance.state_dict())[:8]}"
     if not metric.weighting.tables:
         return metric.config.weights
     prints = "/".join(metric.weighting.table(role).fingerprint for role in metric.weighting.tables)

@@ -66,6 +66,8 @@ def _within(low: float, high: float, *, above: bool = False) -> Callable[[float]
 
 POSITIVE = _within(0, sys.float_info.max, above=True), "a finite number above 0"
 NOT_NEGATIVE = _within(0, sys.float_info.max), "a finite number of at least 0"
+IDF_WEIGHTS = ("idf", "tf-idf")  # token weights that are fitted on texts
+
 PENALTY = _within(0, math.inf), 'a number of at least 0 or "inf"'
 NUMBERS = {
     "routing_step": POSITIVE,
@@ -117,7 +119,7 @@ class MetricConfig(Configuration):
     punctuation: Literal["keep", "drop"] = "keep"  # tokens that are a punctuation mark
     stop_words: str = "keep"  # words to drop: keep (drops none), english, or a list with spaces between
     ngram: int | Literal["sentence"] = 1  # n-gram size: tokens in a unit of matching
-    weights: Literal["uniform", "idf", "tf-idf"] = "uniform"  # weight of each token
+    weights: Literal["uniform", "idf", "tf-idf", "learned"] = "uniform"  # token weights; learned: from vectors
     idf: Literal["smooth", "plus-one"] = "smooth"  # log((n+1)/(df+1)), or log(1 + (n+1)/(df+1))
     idf_from: Literal["corpus", "references", "sides"] = "corpus"  # fit on a corpus, a call's references, or each side
     temperature: float = 0.02  # T of twmd and trwmd; epsilon of lazy-emd and sinkhorn-divergence
@@ -254,7 +256,7 @@ class MetricConfig(Configuration):
                 ("routing_kernel", "routing_step", "routing_tolerance", "routing_iterations"),
                 self.aggregation != "routing" and f"aggregation={self.aggregation!r}",
             ),
-            **dict.fromkeys(("idf", "idf_from"), self.weights == "uniform" and "weights='uniform'"),
+            **dict.fromkeys(("idf", "idf_from"), self.weights not in IDF_WEIGHTS and f"weights={self.weights!r}"),
             "alpha": self.score != "f" and f"score={self.score!r}",
             "max_iterations": self.tolerance is None and "tolerance=None",
             "iterations": self.tolerance is not None and f"tolerance={self.tolerance:g}",

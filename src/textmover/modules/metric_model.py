@@ -52,7 +52,7 @@ class MetricModel(EncoderMetric):
     optional_parts: ClassVar[tuple[str, ...]] = (
         "calibration.",
         "centering.statistic.",
-        "weighting.tables.",
+        "weighting.",
         "baseline.",
         "combination.",
         "matching.temperature.",
@@ -67,13 +67,16 @@ class MetricModel(EncoderMetric):
         self.encoder_identity = parts.identity
         self.layers = build_layers(config, parts.encoder.layers)
         self.matching = build_matching(config)
-        self.centering = Centering(config.centering, parts.encoder.dimension * self.layers.width_factor)
+        width = parts.encoder.dimension * self.layers.width_factor
+        self.centering = Centering(config.centering, width)
         tokenizer, unit = parts.tokenizer, self.matching.unit_vectors
-        self.weighting = TokenWeighting(config, tokenizer.vocabulary_size, unit=unit, lacking=tokenizer.lacking_id)
+        self.weighting = TokenWeighting(
+            config, tokenizer.vocabulary_size, dimension=width, unit=unit, lacking=tokenizer.lacking_id
+        )
         self.baseline = Baseline() if config.rescale else None
         falling = config.matching in COSTS and config.output == "distance"
         self.calibration = Calibration(falling=falling) if config.calibrate else None
-        self.error_head = ErrorHead(parts.encoder.dimension * self.layers.width_factor) if config.mark_errors else None
+        self.error_head = ErrorHead(width) if config.mark_errors else None
         if config.reads_sources:
             self.combination = SourceCombination()
             self.check_sources()
@@ -164,8 +167,9 @@ class MetricModel(EncoderMetric):
         return self.encoder.named_parameters()
 
     def head_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Yield named parameters of layer mix, temperature, calibration, source combination and error head."""
-        for module in (self.layers, self.matching, self.calibration, self.combination, self.error_head):
+        """Yield named parameters of layer mix, token weights, temperature, calibration, combination and error head."""
+        heads = (self.layers, self.weighting, self.matching, self.calibration, self.combination, self.error_head)
+        for module in heads:
             if module is not None:
                 yield from module.named_parameters()
 

@@ -9,12 +9,14 @@ from torch import Tensor, nn
 
 from textmover.functional.cost import unit_vectors
 from textmover.functional.token_pooling import Units, compact, ngrams, words
-from textmover.modules.config import MetricConfig, SpecialTokens
+from textmover.modules.config import IDF_WEIGHTS, MetricConfig, SpecialTokens
 from textmover.modules.tokens.statistics import IdfTable
 from textmover.modules.tokens.unknown_tokens import apart, token_keys
 from textmover.types import SpecialToken, TokenBatch, TokenEmbeddings, TokenTrait
 
 Role = Literal["reference", "hypothesis"]
+
+MAX_LOG_WEIGHT = 3.0  # largest magnitude of the logarithm of a learned weight
 
 
 class Side(NamedTuple):
@@ -41,15 +43,29 @@ def needs_traits(config: MetricConfig) -> bool:
 
 
 class TokenWeighting(nn.Module):
-    """Select, weight and pool the tokens of a text as reference or hypothesis.
+    r"""Select, weight and pool the tokens of a text as reference or hypothesis.
 
     Tokens are selected by kind and trait, and then weighted. Optionally, the pieces of a word are averaged, and n-grams
     of ``n`` units become weighted means. Pooling averages the encoder's raw vectors and scales the means to unit
     length, as in MoverScore's code.
+
+    Learned weights are :math:`\exp(3 \tanh((u \cdot x + c)/3))`, where ``x`` is the token's unit vector times the root
+    of its dimension; untrained, they are uniform.
     """
 
-    def __init__(self, config: MetricConfig, vocabulary: int, *, unit: bool = True, lacking: int | None = None) -> None:
+    def __init__(
+        self,
+        config: MetricConfig,
+        vocabulary: int,
+        *,
+        dimension: int = 1,
+        unit: bool = True,
+        lacking: int | None = None,
+    ) -> None:
         super().__init__()
+        self.importance = nn.Linear(dimension, 1) if config.weights == "learned" else None
+        for parameter in () if self.importance is None else self.importance.parameters():
+            nn.init.zeros_(parameter)
         self.unit = unit
         self.lacking = lacking  # id of words without a static vector
         self.pools = config.ngram != 1 or config.subwords == "mean"
@@ -65,9 +81,9 @@ class TokenWeighting(nn.Module):
             | (TokenTrait.PUNCTUATION if config.punctuation == "drop" else 0)
             | (TokenTrait.STOP_WORD if config.stop_words != "keep" else 0)
         )
-        self.fits_on_call = config.weights != "uniform" and config.idf_from != "corpus"
+        self.fits_on_call = config.weights in IDF_WEIGHTS and config.idf_from != "corpus"
         roles = ("reference", "hypothesis") if config.idf_from == "sides" else ("reference",)
-        tables = {role: IdfTable(vocabulary, config.idf) for role in roles if config.weights != "uniform"}
+        tables = {role: IdfTable(vocabulary, config.idf) for role in roles if config.weights in IDF_WEIGHTS}
         self.tables = nn.ModuleDict(tables)
 
     @property
@@ -117,6 +133,8 @@ class TokenWeighting(nn.Module):
             weighted = present & ordinary
             matchable = present if choice == "targets" else weighted
         weights, unweighted = weighted.to(tokens.vectors.dtype), weighted.new_zeros(len(weighted))
+        if self.importance is not None:
+            weights = weights * self._importance(tokens.vectors, self.importance)
         if self.tables:
             weights, unweighted = self._weights(tokens, role, weighted, weights)
         known = ordinary if tokens.unknown is None else ordinary & (tokens.unknown == 0)
@@ -126,6 +144,12 @@ class TokenWeighting(nn.Module):
         units = _at_least_one(self._units(units, tokens) if self.pools else units)
         total = units.weights.sum(dim=1, keepdim=True)
         return Side(units.vectors, units.mask, units.weights / torch.where(total > 0, total, 1.0), empty, unweighted)
+
+    def _importance(self, vectors: Tensor, linear: nn.Linear) -> Tensor:
+        """Return the learned weights ``[B, L]`` of token vectors, to which columns for unknown tokens may be added."""
+        scaled = unit_vectors(vectors[:, :, : linear.in_features]) * linear.in_features**0.5
+        logits = nn.functional.linear(scaled, linear.weight.to(scaled), linear.bias.to(scaled))[:, :, 0]
+        return (MAX_LOG_WEIGHT * torch.tanh(logits / MAX_LOG_WEIGHT)).exp()
 
     def _weights(self, tokens: TokenEmbeddings, role: Role, weighted: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
         """Return the unnormalised token weights, and which texts got uniform weights because all were 0."""

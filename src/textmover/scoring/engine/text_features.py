@@ -146,16 +146,16 @@ class TextWork:
         self.metric = metric
         self.batch_tokens = default_batch_tokens(metric) if batch_tokens is None else batch_tokens
         self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes)
-        self._version = weights_version(metric.runnable_encoder)
+        self._version = weights_version(metric)
         self._warned_of_memory = False
         self._examples: dict[str, dict[str, None]] = {}
 
     def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
         """Return the features of each text, cached or new; ``None`` if the metric encodes texts jointly."""
         table = TextTable()
-        version = weights_version(self.metric.runnable_encoder)
+        version = weights_version(self.metric)
         if version != self._version:
-            self._cache.clear()  # the encoder was trained since the last call
+            self._cache.clear()  # the metric was trained since the last call
             self._version = version
         for attempt in self._attempts(last=True):
             with attempt:
