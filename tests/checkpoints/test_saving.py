@@ -20,6 +20,7 @@ REFERENCES = ["a little dog runs home", "she sold two books", "warm tea"]
 KINDS = [
     {},
     {"matching": "trwmd", "learn_temperature": True, "calibrate": True, "layer": 2, "score": "recall"},
+    {"weights": "learned", "calibrate": True},
     {"centering": "corpus", "dtype": "bfloat16", "max_length": 64},
     {"matching": "bertscore", "normalize": False, "layer": 0, "multi_reference": "mean", "freeze_layers": 1},
 ]

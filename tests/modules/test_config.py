@@ -70,6 +70,7 @@ CASES = [
     Case("weights", "idf", base={"idf_from": "references"}),
     Case("weights", "tf-idf", base={"idf_from": "references", "weights": "idf"}),
     Case("weights", "idf", ("error",)),
+    Case("weights", "learned", ("signature", "trained")),
     Case("idf", "plus-one", base={"weights": "idf", "idf_from": "references"}),
     Case("idf_from", "sides", base={"weights": "idf", "idf_from": "references"}),
     Case("idf_from", "corpus", ("error",), {"weights": "idf", "idf_from": "references"}),

@@ -13,6 +13,7 @@ import torch
 from textmover.functional import normalize_by_self, twmd
 from textmover.modules import MetricModel
 from textmover.modules.config import MetricConfig
+from textmover.modules.tokens.unknown_tokens import apart
 from textmover.presets import PRESETS
 from textmover.scoring import Scorer
 from textmover.types import InputError, TokenBatch
@@ -332,7 +333,8 @@ def test_gradients_reach_encoder_temperature_and_calibration(tiny_metric, matchi
 
 
 def test_gradients_are_those_of_finite_differences(tiny_metric):
-    metric = tiny_metric(temperature=0.3, learn_temperature=True, calibrate=True).double()
+    metric = tiny_metric(temperature=0.3, learn_temperature=True, weights="learned", calibrate=True).double()
+    torch.nn.init.normal_(metric.weighting.importance.weight, std=0.2)
     batches = metric.tokenize(HYPOTHESES), metric.tokenize(REFERENCES)
     metric(*batches).score.sum().backward()
     generator = torch.Generator().manual_seed(0)
@@ -517,6 +519,24 @@ def test_the_signature_follows_what_is_learned(tiny_metric):
     assert metric.signature.entries["T"] == "0.05"
     assert metric.signature.entries["calibration"] == "2*s-0.5"
     assert metric.range == (-math.inf, math.inf)
+
+
+def test_learned_weights_are_those_of_the_formula(tiny_metric):
+    metric, plain = tiny_metric(weights="learned"), tiny_metric()
+    assert scores_of(metric, WRITTEN["pairs"][:6]).tolist() == scores_of(plain, WRITTEN["pairs"][:6]).tolist()
+    before = metric.signature.entries["weights"]
+    with torch.no_grad():
+        metric.weighting.importance.weight.normal_(std=0.3)
+        metric.weighting.importance.bias.fill_(0.5)
+        features = metric.text_features(metric.tokenize(["a cat \u2603 ran home", "tea"]))
+        tokens, _ = apart(features, features)  # with columns for the unknown sign, whose vector is 0
+        side = metric.weighting(tokens, "reference")
+    assert metric.signature.entries["weights"] != before
+    vector, offset = metric.weighting.importance.weight[0].double().numpy(force=True), 0.5
+    logits = tokens.vectors[:, :, : vector.size].double().numpy() @ vector * vector.size**0.5 + offset
+    weights = np.exp(3 * np.tanh(logits / 3)) * (side.weights > 0).numpy()
+    assert (weights > 0).any(axis=1).all()
+    np.testing.assert_allclose(side.weights, weights / weights.sum(axis=1, keepdims=True), atol=1e-6)
 
 
 def test_the_signature_names_encoder_hash_and_layer(tiny_encoder, tiny_metric):

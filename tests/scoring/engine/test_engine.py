@@ -419,6 +419,17 @@ def test_a_live_model_can_be_trained_after_it_has_scored(tiny_metric):
     assert all(one.grad is not None for one in metric.parameters())
 
 
+def test_cached_texts_follow_the_training_of_a_head(tiny_metric):
+    metric = tiny_metric(weights="learned", learn_temperature=True)
+    engine = Engine(metric)
+    engine.score(HYPOTHESES, REFERENCES)
+    with torch.no_grad():
+        metric.weighting.importance.weight.normal_(std=0.3)
+        metric.matching.temperature.log_temperature.fill_(-1.0)
+    again, anew = (one.score(HYPOTHESES, REFERENCES) for one in (engine, Engine(metric)))
+    assert again.values["score"].tolist() == anew.values["score"].tolist()
+
+
 # --- any metric of the protocol ---------------------------------------------------------------------------------------
 
 
