@@ -24,7 +24,7 @@ LONGEST_PHRASE, MIN_TIMES, MIN_UNITS = 64, 3, 12
 """Longest repeated phrase to detect, minimum number of repetitions, and length of the shortest such text: in words, or
 in letters if it has fewer words."""
 
-MIN_TOKENS = 4
+MIN_TOKENS = 7
 """Number of tokens from which a text is checked for repetition."""
 
 LIKELY, POSSIBLE, READ_CHARACTERS = 0.5, 0.02, 300
@@ -111,13 +111,17 @@ def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndar
         for text, flagged in zip(batch.texts, script, strict=True)
     ]
     look_alikes = [not one.isascii() and LOOK_ALIKES[english].search(one) is not None for one in batch.texts]
+    ids = batch.input_ids if batch.unknown is None else batch.input_ids.where(batch.unknown == 0, -batch.unknown)
+    loops = _mostly_repeats(ids.numpy(), ordinary.numpy())
     return {
         "truncated": np.array(batch.truncated, dtype=bool),
         "unknown": none if batch.unknown_words is None else missing > MAX_SHARE * (missing + known.sum(dim=1).numpy()),
         "script": np.array(script, dtype=bool),
         "language": np.array(not_english, dtype=bool),
         "look-alikes": np.array(look_alikes, dtype=bool),
-        "repetition": _phrase_repetitions(batch, ordinary.numpy()) if batch.mask.shape[1] >= MIN_TOKENS else none,
+        "repetition": np.array(
+            [found and repeats_phrase(text) for text, found in zip(batch.texts, loops, strict=True)]
+        ),
     }
 
 
@@ -155,16 +159,8 @@ def _is_foreign(text: str) -> bool:
     words = re.findall(r"[^\W\d_]+", text[:READ_CHARACTERS].lower())
     if sum(map(ENGLISH_ALONE.__contains__, words)) >= MIN_GRAMMAR * len(words):
         return False
-    odds = _language_odds(text)
+    odds = _clues(text).odds
     return odds["en"] <= POSSIBLE and sum(share for _, share in odds.most_common(FEW_LANGUAGES)) >= MIN_SUM
-
-
-def _language_odds(text: str) -> Counter[str]:
-    """Return the probability of each language for the beginning of a text."""
-    odds: Counter[str] = Counter()
-    for code, probability in _identifier().rank(text[:READ_CHARACTERS]):
-        odds[SAME_LANGUAGE.get(code, code)] += probability
-    return odds
 
 
 @functools.cache
@@ -186,14 +182,11 @@ def _letters(languages: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[st
     return re.compile(rf"[^\W\d_{SHARED}]"), re.compile(rf"[^\W\d_{SHARED}{own_ranges}]+")
 
 
-def _phrase_repetitions(batch: TokenBatch, ordinary: np.ndarray) -> np.ndarray:
-    """Return which texts repeat one phrase; only texts in which half of the tokens are repeats are checked."""
-    ids = batch.input_ids if batch.unknown is None else batch.input_ids.where(batch.unknown == 0, -batch.unknown)
-    keys = np.sort(np.where(ordinary, ids.numpy(), -1 - np.arange(ids.shape[1])), axis=1)
+def _mostly_repeats(ids: np.ndarray, ordinary: np.ndarray) -> np.ndarray:
+    """Return in which texts half of the tokens occur twice: only these can repeat a phrase."""
+    keys = np.sort(np.where(ordinary, ids, -1 - np.arange(ids.shape[1])), axis=1)
     lengths, repeats = ordinary.sum(axis=1), np.count_nonzero(keys[:, 1:] == keys[:, :-1], axis=1)
-    flagged = (lengths >= MIN_TOKENS) & (2 * repeats >= lengths)
-    flagged[flagged] = [repeats_phrase(batch.texts[row]) for row in np.flatnonzero(flagged)]
-    return flagged
+    return (lengths >= MIN_TOKENS) & (2 * repeats >= lengths)
 
 
 def repeats_phrase(text: str) -> bool:
@@ -267,7 +260,9 @@ class Clues(NamedTuple):
 
 
 def _clues(text: str) -> Clues:
-    odds = _language_odds(text)
+    odds: Counter[str] = Counter()
+    for code, probability in _identifier().rank(text[:READ_CHARACTERS]):
+        odds[SAME_LANGUAGE.get(code, code)] += probability
     [(language, most)] = odds.most_common(1)
     scripts = Counter(filter(None, map(_script, text[:READ_CHARACTERS])))
     return Clues(language if most >= LIKELY else None, odds, scripts)
