@@ -44,7 +44,8 @@ def explain_transport(
     present = ref.side.mask[0][:, None] & hyp.side.mask[0]
     similarity = _largest(cosines.masked_fill(~present, -torch.inf), ref.units, hyp.units)
     matches: list[ExplainedMatch] = []
-    if not bool(ref.side.empty | hyp.side.empty):
+    empty = [name for name, one in (("hypothesis", hyp), ("reference", ref)) if bool(one.side.empty)]
+    if not empty:
         matches = _matches(metric, ref, hyp)
     floor = unrelated_closeness(metric) if matches else 0.0
     pairs, unmatched = counterparts(matches, similarity, (ref.text, hyp.text), floor)
@@ -58,7 +59,7 @@ def explain_transport(
         "pairs": pairs,
         "unmatched_reference": unmatched[0],
         "unmatched_hypothesis": unmatched[1],
-        "steps": _steps(metric, matches, with_self, components, "reference" if bool(ref.side.empty) else "hypothesis"),
+        "steps": _steps(metric, matches, with_self, components, empty),
         "contributions": shares.contributions,
         "remainders": shares.remainders,
     }
@@ -187,12 +188,14 @@ def _steps(
     matches: Sequence[ExplainedMatch],
     with_self: tuple[float, float] | None,
     components: Mapping[str, float],
-    empty: str,
+    empty: Sequence[str],
 ) -> tuple[Step, ...]:
     """Return the steps from plan values to the score; there are no matches if a side is empty."""
     config, score = metric.config, components["score"]
     if not matches:
-        return (Step("score", score, f"the {empty} is empty: the value of unrelated texts"),)
+        return (
+            Step("score", score, f"nothing to match in the {' and the '.join(empty)}: the value of unrelated texts"),
+        )
     steps = [Step(match.name, match.value, _sum(match)) for match in matches]
     if metric.matching.has_sides:
         alpha, formula = config.alpha, "harmonic mean of precision and recall"

@@ -57,9 +57,10 @@ def test_the_best_reference_and_what_is_out_of_the_ordinary_are_noted(run, metri
     assert "reference 2 a dog" in out
     assert "this is the best" in out
     empty = run("explain", "", "a dog", *metric).out
-    assert "(the hypothesis is empty: the value of unrelated texts)" in empty
+    assert "(nothing to match in the hypothesis: the value of unrelated texts)" in empty
     assert "a side has nothing to match" in empty
-    assert "the reference is empty" in run("explain", "a dog", "", *metric).out
+    assert "nothing to match in the reference:" in run("explain", "a dog", "", *metric).out
+    assert "nothing to match in the hypothesis and the reference:" in run("explain", "", "", *metric).out
     long = run("explain", "a dog " * 20, "a dog", *metric, "--max-length", 8).out
     assert "longer than the encoder allows" in long
 
