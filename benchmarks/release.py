@@ -51,7 +51,7 @@ def scores_of(name: str, judged: Judged, scorer: Scorer, kept: Path) -> NDArray[
 def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
     """Train missing stages, rescale the metric to the common scale of released metrics, and store it."""
     trained = ladder.run(spec["rung"], None if ladder.averages(spec["rung"]) else spec["seeds"][0])
-    metric = load_metric(trained, calibrate=False, rescale=True)
+    metric = load_metric(trained, calibrate=False, rescale=True, **spec.get("overrides", {}))
     if "dimensions" in spec:
         metric = as_token_table(metric, spec["dimensions"], ladder.texts)
     else:
