@@ -110,11 +110,13 @@ def test_texts_in_many_scripts(metric):
         ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", False),  # Persian, which is written with it
         ("\U0001f469\u200d\U0001f680 flies", False),
         ("The o\ufb03ce; й and ё; IT-отдел", False),
+        ("\U0001d413\U0001d421\U0001d41e \U0001d41c\U0001d41a\U0001d42d", False),  # read as plain letters
     ],
 )
 def test_signs_that_many_languages_do_not_have(metric, text, flagged):
     found = text_flags(metric.tokenize([text]), languages_of("multilingual-e5-small"))
     assert found[LOOK_ALIKES].tolist() == [flagged]
+    assert not found[SCRIPT].any()
 
 
 def test_separators_that_nobody_sees_are_spaces(metric):

@@ -84,7 +84,7 @@ SCRIPT_LANGUAGES = {
 }
 """Language codes by script; all other languages use the Latin script."""
 
-SHARED = r"ªºµ²³¹¼-¾ʰ-˿\u2070-\u209c\u2100-\u218b\u2460-\u24ff\u2776-\u2793"
+SHARED = r"ªºµ²³¹¼-¾ʰ-˿\u2070-\u209c\u2100-\u218b\u2460-\u24ff\u2776-\u2793\U0001d400-\U0001d7ff"
 """Letters and numbers that occur in texts of any script."""
 
 _OTHERS = "[ΑΒΕΖΗΙΚΜΝΟΡΤΥΧο\u0400-\u04ff]"
