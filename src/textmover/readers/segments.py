@@ -341,7 +341,7 @@ class TableRow(NamedTuple):
 
 
 class IfThere(str):
-    """Name of a reference or source column that may be missing if the table has the other one."""
+    """Name of a column that may be missing: a reference or source if the table has the other, or a key of scores."""
 
     __slots__ = ()
 
