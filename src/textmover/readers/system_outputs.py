@@ -19,7 +19,7 @@ from textmover.readers.csv_and_jsonl import named, without_blank_end
 from textmover.readers.judgements.rows import CellTable, as_text, read_cells
 from textmover.readers.lines import check_equal_lengths, usable
 from textmover.readers.row_streams import check_distinct
-from textmover.readers.segments import GROUP_SEPARATOR, TableRow, as_number, finite, named_fields, read_lines, read_rows
+from textmover.readers.segments import TableRow, as_number, finite, joined_groups, named_fields, read_lines, read_rows
 from textmover.readers.tables import is_table
 from textmover.types import InputError, plural
 
@@ -242,8 +242,11 @@ def read_system_table(
         rows = list(usable(row for _, row in numbered))
     pairs = [(row, name) for row in rows for name in _systems(row, system, separator)]
     references_of = {id(row): row.compared(references, source) for row in rows} if texts else {}
-    items = [row.group(item) if item is not None else "\x1f".join(references_of[id(row)].texts) for row, _ in pairs]
-    row_groups = [GROUP_SEPARATOR.join(row.group(column) for column in groups) for row, _ in pairs]
+    items = [
+        _named(row, item, "an item") if item is not None else "\x1f".join(references_of[id(row)].texts)
+        for row, _ in pairs
+    ]
+    row_groups = [joined_groups([row.group(column) for column in groups]) for row, _ in pairs]
     indices, lone = _comparable(row_groups, [name for _, name in pairs], path)
     _check_once(pairs, items, row_groups, item)
     outputs = [pairs[index][0] for index in indices]
@@ -260,14 +263,18 @@ def read_system_table(
 
 
 def _systems(row: TableRow, column: str, separator: str | None) -> list[str]:
+    value = _named(row, column, "a system", separator)
+    return [value] if separator is None else value.split(separator)
+
+
+def _named(row: TableRow, column: str, what: str, separator: str | None = None) -> str:
     value = row.group(column)
-    names = [value] if separator is None else value.split(separator)
-    if not all(names):
+    if not all(name.strip() for name in ([value] if separator is None else value.split(separator))):
         raise InputError(
-            f"Expected the name of a system in column {column!r} of {row.place}, but got {value!r}: name it, or "
+            f"Expected the name of {what} in column {column!r} of {row.place}, but got {value!r}: name it, or "
             "remove the row."
         )
-    return names
+    return value
 
 
 def _comparable(groups: Sequence[str], systems: Sequence[str], path: str) -> tuple[list[int], tuple[str, ...]]:

@@ -14,7 +14,7 @@ import numpy as np
 from textmover.readers.csv_and_jsonl import named, without_blank_end
 from textmover.readers.judgements.rows import CellTable, as_text, number, read_cells, says_nan
 from textmover.readers.judgements.table_sets import set_name
-from textmover.readers.segments import FINITE, IfThere, check_columns, finite, read_lines, told
+from textmover.readers.segments import FINITE, NO_GROUP, IfThere, check_columns, finite, read_lines, told
 from textmover.readers.tables import is_table
 from textmover.types import InputError, Judgements, plural
 
@@ -184,7 +184,11 @@ def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judge
                 f"name the column of its {role}s, or remove this one and give the rows in the order of the set."
             )
     set_keys = list(zip(*(map(as_written, columns_of_set[role] or ()) for role in columns), strict=True))
-    keys = [tuple(as_written(row.group(column)) for column in columns.values()) for row in table.rows]
+    unnamed = {"group": NO_GROUP}  # how the set calls an empty cell
+    keys = [
+        tuple(as_written(row.group(column) or unnamed.get(role, "")) for role, column in columns.items())
+        for row in table.rows
+    ]
     if "item" in columns and keys != set_keys:  # rows in order need no unique keys
         return _places(table, columns, keys, set_keys, judgements)
     _check_count(path, len(table.rows), judgements)
