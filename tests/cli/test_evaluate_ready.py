@@ -28,15 +28,15 @@ def metrics(judged):
 
 
 def test_keys_and_columns_that_are_called_differently(metrics, refused, described, write):
-    lines = ["lp\tseg_id\tsys\tm", *(f"{lp}\t{item}\t{system}\t{score}" for lp, item, system, score in ROWS[::-1])]
+    lines = ["pair\tsegment\tsys\tm", *(f"{lp}\t{item}\t{system}\t{score}" for lp, item, system, score in ROWS[::-1])]
     command = ("evaluate", *described, "--scores", write("scores.tsv", lines))
     said = refused(*command)
-    assert "in column 'lp' of" in said
+    assert "in column 'pair' of" in said
     assert "with `--scores NAME,NAME=FILE`, and those of keys with `--score-key ROLE=COLUMN`" in said
-    keys = ("--score-key", "item=seg_id", "--score-key", "system=sys", "--score-key", "group=lp")
+    keys = ("--score-key", "item=segment", "--score-key", "system=sys", "--score-key", "group=pair")
     (found,) = metrics(*command[1:], *keys)
     assert found["m"]["value"] == pytest.approx(1.0)
-    assert "set `--score-key item=COLUMN` to the name" in refused(*command, "--score-key", "item=segment")
+    assert "set `--score-key item=COLUMN` to the name" in refused(*command, "--score-key", "item=seg_id")
     for wrong in ("segment=seg_id", "item", "item="):
         assert "Expected --score-key ROLE=COLUMN with a role of group, item, system" in refused(
             *command, "--score-key", wrong
@@ -94,3 +94,30 @@ def test_signatures_say_which_values(metrics, write):
         pattern = rf"scores of a file:{file}\|column:{name}\|sha256:([0-9a-f]{{12}})"
         digests[name] = re.fullmatch(pattern, found[name]["signature"])[1]
     assert digests["mine"] == digests["n"] != digests["m"]
+
+
+@pytest.mark.parametrize("column", ["seg_id", "item"])
+def test_a_column_named_as_in_the_data_is_a_key(metrics, refused, write, column):
+    """Scores equal to the ratings, in reverse: r is 1 if rows are matched by id, -1 by position."""
+    data = ["seg_id\thypothesis\treference\tscore", *(f"s{one}\ta{one}\tb{one}\t{one}" for one in range(6))]
+    command = ("--data", write("data.tsv", data), "--item-column", "seg_id", "--samples", "20", "--scores")
+    lines = [f"{column}\tm", *(f"s{one}\t{one}" for one in reversed(range(6)))]
+    for given in (write("scores.tsv", lines), f"m={write('scores.tsv', lines)}"):
+        (found,) = metrics(*command, given)
+        assert list(found) == ["m"]
+        assert found["m"]["value"] == pytest.approx(1)
+    assert "for every text of data, but got none for 1" in refused("evaluate", *command, write("s.tsv", lines[:-1]))
+
+
+def test_our_own_output_is_read_back_whatever_breaks_are_in_names(metrics, write, tmp_path):
+    import json
+
+    rows = [
+        {"lp": lp, "id": item, "system": system, "hypothesis": f"h\n{system}", "reference": "r", "score": item * place}
+        for lp in ("a\nb", "c") for item in range(4) for place, system in enumerate(("x\ty", "z\r\nq", "w"))
+    ]  # fmt: skip
+    data = write("data.jsonl", [json.dumps(row) for row in rows])
+    names = ("--group", "lp", "--item-column", "id", "--system-column", "system")
+    (first,) = metrics("--data", data, *names, "--metric-column", "score", "--output", "own.tsv", "--samples", "20")
+    (found,) = metrics("--data", data, *names, "--scores", "own.tsv", "--output", "new.tsv", "--samples", "20")
+    assert found["score"]["value"] == first["score"]["value"] == pytest.approx(1)

@@ -8,6 +8,8 @@ import pytest
 from textmover.meta_evaluation import MetricScores, Protocol, averaged_correlation, evaluate, preferences_from_ratings
 from textmover.meta_evaluation.agreement.group_agreement import SystemAgreement
 from textmover.meta_evaluation.evaluation import select_rows, split_groups
+from textmover.report.evaluation.tables import evaluation_entry
+from textmover.report.evaluation.wording import remarks
 from textmover.types import Judgements
 
 
@@ -56,7 +58,7 @@ BARE = {"systems": 1, "known": False}
 )
 def test_few_to_draw_are_said(protocol, size, said):
     judgements, metrics = made(**size)
-    result = evaluate(judgements, metrics, protocol, samples=30, permutations=0)
+    result = evaluate(judgements, metrics, protocol, samples=100, permutations=0)
     assert result.notes == (() if said is None else (f"Intervals are unreliable: {said}",))
     assert evaluate(judgements, metrics, protocol, samples=0, permutations=0).notes == ()
 
@@ -124,3 +126,40 @@ def test_means_that_are_equal_but_for_rounding_are_ties_in_draws_and_tests_too()
     assert not unchanged.any()
     found = SystemAgreement(group, protocol).draws(200, np.random.default_rng(0))
     assert (found == 1).all()
+
+
+def sparse_system(items=12, samples=300):
+    """Group "b" lacks system 0 but for its first item; also return the draws, counted by hand, that lack that item."""
+    judgements, _ = made(items, 4, groups=2)
+    names = np.array([label.startswith("1/") and label != "1/0" for label in judgements.items])
+    judgements = judgements.select(np.flatnonzero(~(names & (np.array(judgements.systems) == "system 0"))))
+    rng = np.random.default_rng(0)
+    rng.integers(items, size=(samples, items))  # the draws of the first group
+    lacking = (rng.integers(items, size=(samples, items)) != 0).all(axis=1)
+    return judgements, int(lacking.sum())
+
+
+@pytest.mark.parametrize("statistic", ["accuracy", "pearson"])
+def test_draws_without_a_system_are_left_out_and_counted(statistic):
+    """A perfect metric is right in every draw, and one that people contradict in one group has a mean of that group."""
+    judgements, lacking = sparse_system()
+    human, second = judgements.ratings["score"], np.array(judgements.groups) == "group 1"
+    metrics = [MetricScores("perfect", human), MetricScores("half", np.where(second, -human, human))]
+    result = evaluate(judgements, metrics, Protocol(statistic, "systems"), samples=300, permutations=0)
+    assert (result.metrics[0].low, result.metrics[0].high) == pytest.approx((1, 1))
+    half = result.metrics[1].value
+    assert half == pytest.approx(0.5 if statistic == "accuracy" else 0)
+    assert (result.metrics[1].low, result.metrics[1].high) == pytest.approx((half, half))
+    assert result.undefined_samples == lacking > 50
+
+
+def test_too_few_draws_with_all_groups_have_no_interval():
+    """A group of three segments has no correlation in 1 of 9 draws: 30 such groups all have one in (8/9)³⁰ = 3 %."""
+    judgements, metrics = made(3, 1, groups=30)
+    result = evaluate(judgements, metrics, samples=300, permutations=0)
+    assert np.isnan([(one.low, one.high) for one in result.metrics]).all()
+    assert 250 < result.undefined_samples < 300
+    (note,) = result.notes
+    assert note.startswith(f"No intervals: {result.undefined_samples} of 300 bootstrap draws have no value in some")
+    assert note in remarks(result)
+    assert evaluation_entry(result, ())["notes"] == (note,)

@@ -168,6 +168,16 @@ def test_a_mean_with_a_kind_that_cannot_be_drawn_has_no_interval():
     assert np.isnan([metric.auc.low, metric.auc.high]).all()
 
 
+def test_a_mean_over_kinds_counts_draws_that_have_all_of_them():
+    """One kind drops like an unrelated text, one of two texts not at all: their mean is .5, in any draw that has it."""
+    rows = [(text, kind, drop) for text in range(10) for kind, drop in (("unrelated", 1), ("swap", 1))]
+    owners, kinds, drops = zip(*rows, (0, "entity", 0), (1, "entity", 0), strict=True)
+    rare = Versions(10, np.array(owners), kinds, (1,) * 22, np.full(22, 0.1))
+    (metric,) = robustness(rare, [MetricScores("a", [1] * 10 + [1 - drop for drop in drops])], samples=1000).metrics
+    assert metric.harmful[:3] == (0.5, 0.5, 0.5)
+    assert metric.harmful.undefined == pytest.approx(1000 * 0.8**10, rel=0.3)
+
+
 def test_several_metrics_keep_their_order_and_do_not_touch_one_another(versions, scores):
     second = MetricScores("b", -scores.scores, signature="s")
     found = robustness(versions, [scores, second], keeping=KEEPING, samples=50)

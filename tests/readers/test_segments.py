@@ -1,5 +1,6 @@
 """Readers: every format gives the same segments, and whatever cannot be used is named with its place."""
 
+import itertools
 import json
 import math
 import re
@@ -10,7 +11,7 @@ import pytest
 from pyarrow import parquet
 from tests.readers.shared import write_lines, write_records
 
-from textmover.readers.segments import Columns, IfThere, check_columns, read_segments
+from textmover.readers.segments import Columns, IfThere, check_columns, joined_groups, read_segments
 from textmover.types import InputError, Segment
 
 COLUMNS = Columns(groups=("lp",))
@@ -292,3 +293,13 @@ def test_a_table_may_lack_sources_beside_columns_of_like_names():
     check_columns(
         "table", ["hypothesis", "reference", "score"], [("references", "reference"), ("source", IfThere("source"))]
     )
+
+
+def test_joined_groups_tell_all_tuples_apart():
+    """Up to three values of these characters, in every order: as many names as tuples."""
+    values = ["".join(one) for size in range(4) for one in itertools.product("a /\\", repeat=size)]
+    pairs = list(itertools.product(values, repeat=2))
+    assert len({joined_groups(pair) for pair in pairs}) == len(pairs)
+    assert joined_groups(["a / b"]) == "a / b"
+    assert joined_groups(["de-en", "news/2017"]) == "de-en / news/2017"
+    assert joined_groups(["", "b"]) == "(empty) / b"

@@ -149,3 +149,24 @@ def test_signatures_of_several_files_have_to_be_one(tmp_path):
         path.write_text(json.dumps({"scores": [1, 2], "signature": signature}))
     assert read_system_scores(list(map(str, paths[:2]))).signature == "s"
     assert read_system_scores(list(map(str, paths))).signature == ""
+
+
+@pytest.mark.parametrize("column", ["id", "seg_id", "source", "any name"])
+def test_files_whose_rows_are_of_other_segments_are_refused(tmp_path, column):
+    """Files of the same rows in another order: pairing them by line would compare scores of different segments."""
+    paths = [str(tmp_path / f"{name}.tsv") for name in "ab"]
+    rows = [{column: f"s{number}", "score": number, "bleu": number % 2} for number in range(5)]
+    write_records(tmp_path / "a.tsv", rows)
+    write_records(tmp_path / "b.tsv", [{**row, "bleu": 1} for row in rows])
+    assert [one.tolist() for one in read_system_scores(paths).scores.values()] == [[0, 1, 2, 3, 4]] * 2
+    write_records(tmp_path / "b.tsv", [rows[place] for place in (0, 1, 3, 2, 4)])
+    with pytest.raises(InputError, match=f"{column} 's2' in line 4 of .*a.tsv and 's3' in line 4 of .*b.tsv: sort"):
+        read_system_scores(paths)
+
+
+@pytest.mark.parametrize("column", ["line", "id", "item", "reference"])
+def test_what_names_a_segment_is_no_system(tmp_path, column):
+    path = tmp_path / "wide.tsv"
+    write_records(path, [{column: number, "a": number / 2, "b": 1} for number in range(3)])
+    assert list(read_system_scores([str(path)]).scores) == ["a", "b"]
+    assert list(read_system_scores([str(path)], [column, "a"]).scores) == [column, "a"]

@@ -49,3 +49,16 @@ def test_scores_need_no_texts(path):
 def test_a_row_without_the_name_of_a_system_is_refused(path):
     with pytest.raises(InputError, match="the name of a system in column 'system' of line 3"):
         read_system_table(str(path), system="system", separator="B")
+
+
+def test_an_item_without_a_name_is_refused_and_a_group_without_one_is_called_empty(tmp_path):
+    rows = ["lp\tdom\tseg\tsystem\tm", *(f"{lp}\t{dom}\t1\t{one}\t1" for lp, dom in GROUPS for one in "AB")]
+    path = str(write_lines(tmp_path / "groups.tsv", *rows))
+    found = read_system_table(path, system="system", item="seg", groups=("lp", "dom"), metric="m")
+    assert found.groups[::2] == ["a \\/ b / c", "a / b \\/ c", "(empty) / c"]
+    write_lines(tmp_path / "groups.tsv", *rows, "x\ty\t \tA\t1")
+    with pytest.raises(InputError, match=r"the name of an item in column 'seg' of line 8 of .*, but got ' ': name it"):
+        read_system_table(path, system="system", item="seg", groups=("lp", "dom"), metric="m")
+
+
+GROUPS = [("a / b", "c"), ("a", "b / c"), ("", "c")]

@@ -203,7 +203,7 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
         remarks[-1] += " Those by kind are in CSV and JSON, with each degree."
     if few:
         remarks.append(f"Fewer than {FEW} texts, too few to trust: {', '.join(few)}.")
-        remarks[-1] += " If a kind has one text only, means over kinds have no interval."
+        remarks[-1] += " Intervals of means over kinds are over draws with all kinds; if too few, there is none."
     missing = [name for name in kinds if name not in counts]
     if missing:
         remarks.append(f"No text allows {', '.join(missing)}.")

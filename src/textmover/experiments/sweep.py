@@ -14,6 +14,7 @@ import numpy as np
 from textmover import meta_evaluation
 from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS
 from textmover.readers.csv_and_jsonl import named
+from textmover.readers.segments import joined_groups
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.table_formats import pick, plain
 from textmover.scoring.field_options import field_flag, field_value, written
@@ -64,7 +65,7 @@ def read_grid(entries: Sequence[str], fixed: Collection[str]) -> dict[str, list[
 
 def group_of(segment: Segment) -> str:
     """Return the correlation group of a segment; ``all`` if it has no group columns."""
-    return " / ".join(segment.groups.values()) if segment.groups else "all"
+    return joined_groups(list(segment.groups.values())) if segment.groups else "all"
 
 
 def check_ratings(segments: Sequence[Segment]) -> None:

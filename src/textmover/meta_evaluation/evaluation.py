@@ -22,7 +22,13 @@ from textmover.meta_evaluation.agreement.group_agreement import (
 )
 from textmover.meta_evaluation.agreement.preferences import preference_pairs
 from textmover.meta_evaluation.results import Evaluation, Exclusion, MetricAgreement, MetricScores, Protocol
-from textmover.meta_evaluation.significance.bootstrap import MIN_CLUSTERS, few_to_draw, mean_of_draws, percentiles
+from textmover.meta_evaluation.significance.bootstrap import (
+    MIN_CLUSTERS,
+    few_to_draw,
+    mean_of_draws,
+    percentiles,
+    too_few,
+)
 from textmover.meta_evaluation.significance.significance_tests import p_value_matrix, significance_clusters, swap_signs
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, group_positions, label_numbers, nan_mean
@@ -277,7 +283,7 @@ def _split_exclusions(
 def _draws(
     used: Sequence[Agreement], active: NDArray[np.bool_], samples: int, seed: int, notes: list[str]
 ) -> tuple[Vector | None, int]:
-    """Return the mean over groups in each bootstrap sample, ``[K, samples]``, and the number of undefined values."""
+    """Return the mean over groups in each bootstrap sample, ``[K, samples]``, and the number of draws without it."""
     if not samples:
         return None, 0
     rng = np.random.default_rng(seed)
@@ -288,11 +294,15 @@ def _draws(
             notes.append(f"No intervals: {part.without_draws.format(group=part.group.name)}.")
             return None, 0
         draws.append(values)
+    means, undefined = mean_of_draws(draws, (len(active), samples), active)
     units = {part.group.name: part.draw_units() for part in used}
     noun = min(units.values(), key=lambda unit: unit.number).noun
-    if note := few_to_draw({name: unit.number for name, unit in units.items()}, noun):
+    if too_few(samples - undefined, samples):
+        lacking = f"{undefined:,} of {plural(samples, 'bootstrap draw')} have no value in some group"
+        notes.append(f"No intervals: {lacking}, since a system is absent or all scores are equal there.")
+    elif note := few_to_draw({name: unit.number for name, unit in units.items()}, noun):
         notes.append(note)
-    return mean_of_draws(draws, (len(active), samples), active)
+    return means, undefined
 
 
 def _p_values(

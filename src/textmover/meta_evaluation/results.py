@@ -226,7 +226,7 @@ class Evaluation(Shown):
         p_values: One-sided p-values ``[K, K]`` that metric i agrees better than metric j; NaN if not tested.
         baseline: Name of the metric that the others are compared with.
         samples: Number of bootstrap samples.
-        undefined_samples: Number of undefined values of a group in a bootstrap sample, which were excluded.
+        undefined_samples: Number of bootstrap samples that were excluded because a group had no value in them.
         permutations: Number of permutations.
         seed: Seed of samples and permutations.
         level: Confidence level of the intervals.

@@ -25,7 +25,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
     percentiles,
 )
 from textmover.meta_evaluation.statistics.correlation import correlation
-from textmover.meta_evaluation.statistics.scores import Vector, divide, finite_scores, group_positions, nan_mean
+from textmover.meta_evaluation.statistics.scores import Vector, divide, finite_scores, group_positions
 from textmover.types import InputError, Shown, View, plural
 
 LEVEL = 0.95
@@ -182,7 +182,7 @@ class _Estimate:
 
     @property
     def interval(self) -> Interval:
-        return Interval(self.estimate, *percentiles(self.draws, LEVEL))
+        return Interval(self.estimate, *percentiles(self.draws, LEVEL), undefined=int(np.isnan(self.draws).sum()))
 
 
 class _MetricEvaluator:
@@ -294,11 +294,9 @@ class _MetricEvaluator:
 
 
 def _mean(estimates: Iterable[_Estimate]) -> _Estimate:
-    """Average the defined estimates, and their defined values in each draw; NaN draws if one has none."""
+    """Average the defined estimates; a draw counts if all of these are defined in it, else its mean is NaN."""
     defined = [estimate for estimate in estimates if not math.isnan(estimate.estimate)]
     if not defined:
         return _Estimate(math.nan, np.empty(0))
-    draws = np.vstack([estimate.draws for estimate in defined])
-    if np.isnan(draws).all(axis=1).any():  # otherwise draws would average other kinds than the estimate
-        draws[:] = np.nan
-    return _Estimate(math.fsum(estimate.estimate for estimate in defined) / len(defined), nan_mean(draws, axis=0))
+    draws = np.mean([estimate.draws for estimate in defined], axis=0)
+    return _Estimate(math.fsum(estimate.estimate for estimate in defined) / len(defined), draws)

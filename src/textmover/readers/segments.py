@@ -21,9 +21,22 @@ from textmover.readers.tables import MemoryTable, is_table, open_tables
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
 from textmover.types.word_splitting import is_unicode
 
-GROUP_SEPARATOR = " / "  # joins the values of several group columns
+NO_GROUP = "(empty)"  # group of an empty cell
 LARGEST = 1e15  # limit of ratings and scores: statistics and losses square them in single precision
 FINITE = "a finite number"  # wording of errors
+
+
+def joined_groups(values: Sequence[str]) -> str:
+    r"""Join the values of several group columns; distinct values give distinct groups, since slashes are escaped.
+
+    Example:
+        >>> print(joined_groups(["a / b", "c"]), joined_groups(["a", "b / c"]), joined_groups(["news/2017", ""]))
+        a \/ b / c a / b \/ c news/2017 / (empty)
+    """
+    values = [value or NO_GROUP for value in values]
+    if len(values) > 1:
+        values = [re.sub(r"(?<!\S)/|/(?!\S)", r"\/", value.replace("\\", r"\\")) for value in values]
+    return " / ".join(values)
 
 
 def finite(value: object, place: str, way_out: str, *, expected: str = FINITE, got: str | None = None) -> float:
@@ -341,7 +354,7 @@ class TableRow(NamedTuple):
 
 
 class IfThere(str):
-    """Name of a reference or source column that may be missing if the table has the other one."""
+    """Name of a column that may be missing: a reference or source if the table has the other, or a key of scores."""
 
     __slots__ = ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,15 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.readers.csv_and_jsonl import named, without_blank_end
-from textmover.readers.judgements.rows import CellTable, read_cells
+from textmover.readers.judgements.rows import CellTable, as_text, read_cells
 from textmover.readers.lines import check_equal_lengths, usable
 from textmover.readers.row_streams import check_distinct
-from textmover.readers.segments import GROUP_SEPARATOR, TableRow, as_number, finite, named_fields, read_lines, read_rows
+from textmover.readers.segments import TableRow, as_number, finite, joined_groups, named_fields, read_lines, read_rows
 from textmover.readers.tables import is_table
 from textmover.types import InputError, plural
 
 SCORE, SCORES, SYSTEMS, FLAGS = "score", "scores", "systems", "flags"
 """Keys of ``textmover score``: score of a row, list of scores, systems of a JSON object, and flags."""
+
+KEYS = re.compile(r"((item|seg|segment|doc|document|sentence|line|row)_?)?id|item|line|segment|source|reference(_\d+)?")
+"""Columns that say which segment a row is, and are no scores."""
 
 READY = "scores of a file"  # prefix of the signature of scores that were computed elsewhere
 
@@ -36,6 +40,7 @@ class SystemScores(NamedTuple):
     scores: dict[str, Vector]  # by column or file name, float64 ``[n]`` each
     lines: tuple[int, ...]  # line or row number of each segment, ``n`` of them
     signature: str = ""  # metric signature, if the file contains it
+    rows: Sequence[TableRow] = ()  # rows of the table, in the order of the scores
 
 
 def read_system_scores(
@@ -56,8 +61,25 @@ def read_system_scores(
             )
         scores[path] = next(iter(table.scores.values()))
     check_equal_lengths(scores)
+    for table in tables[1:]:
+        _check_alike(tables[0], table)
     signatures = {table.signature for table in tables}
     return SystemScores(scores, tables[0].lines, signatures.pop() if len(signatures) == 1 else "")
+
+
+def _check_alike(first: SystemScores, second: SystemScores) -> None:
+    """Raise an error if a column that both tables have tells that their rows are not of the same segments."""
+    present = [dict.fromkeys(name for row in table.rows for name in row.cells) for table in (first, second)]
+    for column in (name for name in present[0] if name in present[1] and name not in (*first.scores, *second.scores)):
+        one, other = ([as_text(row.cells.get(column)) for row in table.rows] for table in (first, second))
+        keys = KEYS.fullmatch(column) or (len(set(one)) == len(one) and sorted(one) == sorted(other))
+        place = next((place for place, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]), None)
+        if keys and place is not None:
+            raise InputError(
+                f"Expected rows of the same segments, but got {column} {one[place]!r} in {first.rows[place].place} and "
+                f"{other[place]!r} in {second.rows[place].place}: sort both files alike, or give one table with a "
+                "column for each system."
+            )
 
 
 def digest_signature(paths: Sequence[str], scores: SystemScores) -> str:
@@ -96,15 +118,19 @@ def _read(path: str, columns: Sequence[str] | None, format: str | None, split: s
 def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> SystemScores:
     _check_known("column", columns, table.columns, path)
     lines = tuple(row.number for row in table.rows)
-    names = tuple(columns or ([SCORE] if SCORE in table.columns else [one for one in table.columns if one != FLAGS]))
+    names = tuple(columns or ([SCORE] if SCORE in table.columns else _score_columns(table.columns)))
     first_cell = table.rows[0].cells.get(names[0])
     if len(names) == 1 and isinstance(first_cell, list):  # JSON Lines of several systems
-        return SystemScores(_listed(table.rows, names[0], len(first_cell)), lines)
+        return SystemScores(_listed(table.rows, names[0], len(first_cell)), lines, rows=table.rows)
     way_out = "correct it" if columns is not None else "correct it, or name the columns that hold scores with `columns`"
     scores = {
         name: np.array([_score(row.cells.get(name), row.cell(name), way_out) for row in table.rows]) for name in names
     }
-    return SystemScores(scores, lines)
+    return SystemScores(scores, lines, rows=table.rows)
+
+
+def _score_columns(columns: Sequence[str]) -> Sequence[str]:
+    return [one for one in columns if one != FLAGS and not KEYS.fullmatch(one)] or columns
 
 
 def _listed(rows: Sequence[TableRow], column: str, count: int) -> dict[str, Vector]:
@@ -216,8 +242,11 @@ def read_system_table(
         rows = list(usable(row for _, row in numbered))
     pairs = [(row, name) for row in rows for name in _systems(row, system, separator)]
     references_of = {id(row): row.compared(references, source) for row in rows} if texts else {}
-    items = [row.group(item) if item is not None else "\x1f".join(references_of[id(row)].texts) for row, _ in pairs]
-    row_groups = [GROUP_SEPARATOR.join(row.group(column) for column in groups) for row, _ in pairs]
+    items = [
+        _named(row, item, "an item") if item is not None else "\x1f".join(references_of[id(row)].texts)
+        for row, _ in pairs
+    ]
+    row_groups = [joined_groups([row.group(column) for column in groups]) for row, _ in pairs]
     indices, lone = _comparable(row_groups, [name for _, name in pairs], path)
     _check_once(pairs, items, row_groups, item)
     outputs = [pairs[index][0] for index in indices]
@@ -234,14 +263,18 @@ def read_system_table(
 
 
 def _systems(row: TableRow, column: str, separator: str | None) -> list[str]:
+    value = _named(row, column, "a system", separator)
+    return [value] if separator is None else value.split(separator)
+
+
+def _named(row: TableRow, column: str, what: str, separator: str | None = None) -> str:
     value = row.group(column)
-    names = [value] if separator is None else value.split(separator)
-    if not all(names):
+    if not all(name.strip() for name in ([value] if separator is None else value.split(separator))):
         raise InputError(
-            f"Expected the name of a system in column {column!r} of {row.place}, but got {value!r}: name it, or "
+            f"Expected the name of {what} in column {column!r} of {row.place}, but got {value!r}: name it, or "
             "remove the row."
         )
-    return names
+    return value
 
 
 def _comparable(groups: Sequence[str], systems: Sequence[str], path: str) -> tuple[list[int], tuple[str, ...]]:

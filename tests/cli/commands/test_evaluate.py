@@ -133,7 +133,7 @@ def test_each_file_is_a_set_of_its_own(run, write, tiny_encoder, tmp_path):
                                           "score": one}) for one in range(3)])  # fmt: skip
     second = write("b.csv", ["hypothesis,reference,score", '"a, b",the cat,2', "no,yes,3", "in,out,1"])
     ended = run("evaluate", "--data", first, second, "--encoder", tiny_encoder, "--output", "out").ok()
-    said = "out/a.scores.tsv: a tab or line break in 3 of the texts was written as a space."
+    said = "out/a.scores.tsv: a tab or line break in 3 of the texts and names was written as a space."
     assert ended.err == f"{said}\nWritten: out/a.scores.tsv, out/b.scores.tsv\n"
     lines = [line.split("\t") for line in (tmp_path / "out" / "a.scores.tsv").read_text().splitlines()]
     assert lines[0] == ["hypothesis", "reference", "reference_2", "human_score", "twmd"]

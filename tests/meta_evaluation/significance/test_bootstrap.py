@@ -116,6 +116,25 @@ class TestUndefined:
         assert interval.undefined == pytest.approx(3000 / 9, rel=0.15)
         assert (interval.low, interval.high) == pytest.approx((-1, 1))
 
+    def test_a_draw_counts_if_every_group_is_defined_in_it(self):
+        """One group always has r = -1 but in 1 of 9 draws, one always 1: their mean is 0, never that of one alone."""
+        human = np.concatenate([[1.0, 2, 3], np.arange(40)])
+        scores, groups = np.where(np.arange(43) < 3, -human, human), ["a"] * 3 + ["b"] * 40
+        interval = bootstrap_interval(scores, human, groups, samples=3000)
+        assert interval[:3] == pytest.approx((0, 0, 0))
+        assert interval.undefined == pytest.approx(3000 / 9, rel=0.15)
+        columns = np.array([[0.0, 1.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0]])  # ratios: 0, not defined; 1, 1
+        sums = bootstrap_sums(columns, ["a", "a", "b", "b"], ratio, samples=400)["ratio"]
+        assert sums[:3] == (0.5, 0.5, 0.5)
+        assert sums.undefined == pytest.approx(100, rel=0.3)
+
+    def test_too_few_defined_draws_have_no_interval(self):
+        groups = [f"g{number // 3}" for number in range(90)]
+        interval = bootstrap_interval(np.tile([1.0, 3, 2], 30), np.tile([1.0, 2, 3], 30), groups, samples=500)
+        assert interval.estimate == pytest.approx(0.5)
+        assert np.isnan([interval.low, interval.high]).all()
+        assert 450 < interval.undefined < 500
+
     @pytest.mark.parametrize("statistic", CORRELATIONS)
     def test_nothing_is_defined(self, statistic):
         gain = bootstrap_gain([1, 1, 1], [1, 2, 3], [1, 2, 3], ["a"] * 3, statistic=statistic, samples=20)

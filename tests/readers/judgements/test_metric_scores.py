@@ -1,5 +1,6 @@
 """Ready scores: by order or by keys they reach their texts, and whatever does not belong together is named."""
 
+import dataclasses
 import json
 import math
 import random
@@ -90,9 +91,47 @@ class TestTablesInOrder:
 
     def test_texts_and_ratings_of_our_own_tables_are_no_scores(self, tmp_path):
         header = "hypothesis reference reference_2 source human_score human_fluency m referenced"
-        path = table(tmp_path, header, *["a b c d 1 2 3 4"] * 4)
+        lines = ["\t".join((f"text {place}", "reference", "", "d", "1", "2", "3", "4")) for place in range(4)]
+        path = write(tmp_path, header.replace(" ", "\t"), *lines, name="scores.tsv")
         assert list(read_scores(path, judgements()).scores) == ["m", "referenced"]
         assert list(read_scores(path, judgements(), metrics=["human_score"]).scores) == ["human_score"]
+
+    @pytest.mark.parametrize("column", ["hypothesis", "reference", "reference_2", "source", "human_score"])
+    @pytest.mark.parametrize("keyed", [False, True])
+    def test_what_contradicts_the_set_is_refused(self, tmp_path, column, keyed):
+        """A table that says which text a row is of is in the order that its texts say."""
+        cells = {
+            "hypothesis": [f"text {place}" for place in range(4)],
+            "reference": ["r a", "r b", "caf\u00e9", "r\td"],
+            "reference_2": ["s0", "", "s2", "s3"],
+            "source": ["q0", "q1", "q2", "q3"],
+            "human_score": [1.5, math.nan, 1 / 3, 4],
+        }
+        pairs = zip(cells["reference"], cells["reference_2"], strict=True)
+        references = tuple(tuple(filter(None, pair)) for pair in pairs)
+        ratings = {"score": np.array(cells["human_score"])}
+        of_set = dataclasses.replace(
+            judgements(), references=references, ratings=ratings, sources=tuple(cells["source"])
+        )
+        rows = [{"m": place, **{name: values[place] for name, values in cells.items()}} for place in range(4)]
+        if keyed:
+            rows = [
+                {**row, **dict(zip(("group", "item", "system"), key, strict=True))}
+                for row, key in zip(rows, KEYS, strict=True)
+            ]
+            rows.reverse()
+        rows[1] = {**rows[1], "reference": rows[1]["reference"].replace("\u00e9", "e\u0301") + " "}  # another spelling
+        path = tmp_path / "scores.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert read_scores(path, of_set).scores["m"].tolist() == [0, 1, 2, 3]
+        first, last = rows[0][column], rows[3][column]
+        rows[0], rows[3] = {**rows[0], column: last}, {**rows[3], column: first}
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        line = 4 if keyed else 1
+        with pytest.raises(
+            InputError, match=rf"in column '{column}' of .*scores.jsonl, line {line}, as in mine, but got"
+        ):
+            read_scores(path, of_set)
 
 
 ROWS = "group item system m|"
@@ -139,3 +178,12 @@ def test_values_of_json_that_are_no_scores(tmp_path, value):
     path = write(tmp_path, json.dumps({"item": "1", "m": value}), name="scores.jsonl")
     with pytest.raises(InputError, match=r"nan in column 'm' of .*scores\.jsonl, line 1, but got"):
         read_scores(path, judgements([("g", "1", "")], systems=False))
+
+
+def test_names_match_as_they_are_written_and_others_show_their_code_points(tmp_path):
+    of_set = judgements([("g", "a\tb", "x\ny"), ("g", "caf\u00e9", "z")])
+    found = read_scores(write(tmp_path, "item\tsystem\tm", "caf\u00e9\tz\t2", "a b\tx y\t1", name="s.tsv"), of_set)
+    assert found.scores["m"].tolist() == [1, 2]
+    decomposed = write(tmp_path, "item\tsystem\tm", "cafe\u0301\tz\t2", "a b\tx y\t1", name="s.tsv")
+    with pytest.raises(InputError, match=r"item 'cafe\u0301' \('cafe\\u0301'\), system 'z': correct"):
+        read_scores(decomposed, of_set)

@@ -74,6 +74,22 @@ class TestFields:
         found = read_judgements(path, "table")
         assert (found.items, found.systems) == (None, None)
 
+    @pytest.mark.parametrize("column", ["item", "system"])
+    def test_some_empty_names_are_refused(self, tmp_path, column):
+        """They would be one more item, or a nameless system, in averages."""
+        rows = [row(item=f"i{place}", system="S") for place in range(3)]
+        rows[1][column] = ""
+        with pytest.raises(
+            InputError, match=rf"to name its {column}, but got an empty cell in line 2 of .*jsonl: name"
+        ):
+            read_judgements(jsonl(tmp_path, *rows))
+
+    def test_groups_of_several_columns_do_not_run_together(self, tmp_path):
+        pairs = [("a / b", "c"), ("a", "b / c"), ("a", ""), ("", "a")]
+        path = jsonl(tmp_path, *(row(dom=first, sub=second) for first, second in pairs))
+        found = read_judgements(path, SetDescription(groups=("dom", "sub")))
+        assert found.groups == ("a \\/ b / c", "a / b \\/ c", "a / (empty)", "(empty) / a")
+
     KEYS = ("hypothesis", "references", "ratings", "groups", "item", "system", "source", "scores", "where", "leave_out")
 
     @pytest.mark.parametrize("key", KEYS)

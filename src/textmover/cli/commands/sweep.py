@@ -13,6 +13,7 @@ from pathlib import Path
 from textmover.cli.options.input_tables import read_tables
 from textmover.experiments import sweep
 from textmover.files import check_output, check_unnamed, write_output
+from textmover.meta_evaluation.significance.bootstrap import undefined_draws
 from textmover.readers.public_sets.catalogue import place_of
 from textmover.report import check_matplotlib, report_files
 from textmover.report.table_formats import number, plain
@@ -104,6 +105,8 @@ def _print(results: Sequence[sweep.SettingResult], best: int | None, samples: in
         rows.append((*values, pearson, interval, spearman, kendall, *groups, "*" if index == best else ""))
     print_table(headers, rows, numbers=headers[:-1], narrow=headers)
     notes = [f"\nIntervals are those of the mean Pearson (bootstrap, {plural(samples, 'draw')} of whole references).\n"]
+    if most := max(result.interval.undefined for result in results):
+        notes.append(f"Up to {undefined_draws(most)}.\n")
     undefined = dict.fromkeys(group for result in results for group in result.mean.undefined)
     if undefined:
         somewhere = " of some settings" if groups_differ else ""

@@ -30,6 +30,7 @@ from textmover.meta_evaluation import (
 from textmover.readers.error_spans import MarkedDescription, read_marked
 from textmover.readers.file_options import flags_named
 from textmover.readers.judgements import READERS, repeated_rows
+from textmover.readers.segments import joined_groups
 from textmover.report import file_remarks
 from textmover.report.evaluation.marked_error_tables import MarkedSet, format_marked, print_marked
 from textmover.scoring.error_spans.marking import mark_fitted
@@ -313,7 +314,7 @@ def _read_set(files: SetFiles, described: MarkedDescription, split: str) -> _Gol
     if not gold:
         raise left_out[0] if left_out else InputError(f"Expected texts with marked errors in {path}, but got none.")
     references = tuple(one.compared for one in gold)
-    groups = tuple(" / ".join(one.groups[key] for key in described.columns.groups if key != KIND) for one in gold)
+    groups = tuple(joined_groups([one.groups[key] for key in described.columns.groups if key != KIND]) for one in gold)
     gold = [replace(one, groups={**one.groups, GROUP: group or "all"}) for one, group in zip(gold, groups, strict=True)]
     texts = tuple(one.hypothesis for one in gold)
     judgements = Judgements(described.name or files.stem, texts, references, {}, groups)

@@ -18,8 +18,10 @@ from textmover.files import check_output, check_unnamed, write_output
 from textmover.meta_evaluation import MetricScores
 from textmover.readers.file_options import COLUMN_OPTIONS, flags_named
 from textmover.readers.judgements import READERS, SetDescription, load_description, read_judgements, read_scores
+from textmover.readers.judgements.metric_scores import as_written
 from textmover.readers.public_sets.catalogue import place_of
 from textmover.readers.row_streams import check_distinct
+from textmover.readers.segments import IfThere
 from textmover.readers.tables import is_table
 from textmover.scoring.scorer_from_options import references_of, source_column
 from textmover.types import InputError, Judgements, plural
@@ -201,17 +203,13 @@ def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Pat
         texts[name] = [one[place] if place < len(one) else "" for one in judgements.references]
     numbers: dict[str, np.ndarray] = {f"human_{name}": values for name, values in judgements.ratings.items()}
     numbers |= {row.name: np.asarray(row.scores) for row in rows}
-    cells = [list(map(_cell, column)) for column in texts.values()]
+    cells = [list(map(as_written, column)) for column in texts.values()]
     altered = sum(map(str.__ne__, itertools.chain(*cells), itertools.chain(*texts.values())))
     figures = [list(map(repr, values.tolist())) for values in numbers.values()]
-    header = map(_cell, (*texts, *numbers))
+    header = map(as_written, (*texts, *numbers))
     write_output("".join("\t".join(row) + "\n" for row in [header, *zip(*cells, *figures, strict=True)]), path)
     if altered and warn:
-        logger.warning("%s: a tab or line break in %d of the texts was written as a space.", path, altered)
-
-
-def _cell(text: str) -> str:
-    return re.sub(r"[\t\r\n]+", " ", text)
+        logger.warning("%s: a tab or line break in %d of the texts and names was written as a space.", path, altered)
 
 
 # --- existing scores --------------------------------------------------------------------------------------------------
@@ -252,7 +250,8 @@ def read_ready(
     """Read the existing scores of each set; their signature has file, column and a digest of the values."""
     score_options = [_parse_option(option, sets, files) for option in options.scores or ()]
     keys = _parse_keys(options, score_options)
-    columns = {} if options.set in READERS else _description(options).scores  # column of each score in the data
+    described = None if options.set in READERS else _description(options)
+    columns = {} if described is None else described.scores  # column of each score in the data
     lower = set(options.lower_is_better or ())
     rows: list[list[MetricScores]] = []
     for judgements, of_set, output in zip(sets, files, outputs, strict=True):
@@ -270,7 +269,7 @@ def read_ready(
                     f"Expected the scores to go to a new file, but got {output}, which --scores names: give another "
                     "place with --output."
                 )
-            for name, values in _file_scores(option.names, path, judgements, keys).items():
+            for name, values in _file_scores(option.names, path, judgements, keys, _own_keys(described)).items():
                 if name in scores:
                     raise InputError(
                         f"Expected each metric of {judgements.name} once, but got {name!r} twice: give one another "
@@ -316,13 +315,22 @@ def _parse_keys(options: argparse.Namespace, given: Sequence[_ScoreOption]) -> d
     return keys or None
 
 
+def _own_keys(described: SetDescription | None) -> dict[str, str]:
+    """Return the columns of the data that identify its texts; a table of scores that has them has them as keys."""
+    if described is None:
+        return {}
+    group = described.groups[0] if len(described.groups) == 1 else None
+    columns = {"group": group, "item": described.item, "system": described.system}
+    return {role: IfThere(column) for role, column in columns.items() if column}
+
+
 def _file_scores(
-    names: str, path: str, judgements: Judgements, keys: Mapping[str, str] | None
+    names: str, path: str, judgements: Judgements, keys: Mapping[str, str] | None, own: Mapping[str, str]
 ) -> Mapping[str, np.ndarray]:
     with flags_named(SCORE_FLAGS):
         if is_table(path):
             columns = [name.strip() for name in names.split(",")] if names else None
-            result = read_scores(path, judgements, metrics=columns, keys=keys)
+            result = read_scores(path, judgements, metrics=columns, keys={**own, **(keys or {})})
         else:
             result = read_scores(path, judgements, name=names or None)
     for name, number in result.missing.items():

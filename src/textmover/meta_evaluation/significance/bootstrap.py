@@ -19,6 +19,7 @@ from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, Count
 from textmover.meta_evaluation.statistics.scores import (
     Vector,
     chunks,
+    divide,
     finite_scores,
     group_positions,
     label_numbers,
@@ -42,7 +43,7 @@ class Interval(NamedTuple):
         low: Lower end of the interval; NaN if a group has a single cluster.
         high: Upper end of the interval; NaN in the same case.
         excluded: Groups excluded because their correlation is undefined.
-        undefined: Number of excluded undefined correlations, out of samples times groups.
+        undefined: Number of draws that are left out because the correlation of an included group is undefined.
         clusters: Name and number of clusters of each included group.
     """
 
@@ -67,7 +68,7 @@ class Gain(NamedTuple):
         before: Mean correlation of the first metric.
         after: Mean correlation of the second metric.
         excluded: Groups excluded because a correlation is undefined.
-        undefined: Number of excluded undefined correlations, out of samples times groups.
+        undefined: Number of draws that are left out because a correlation of an included group is undefined.
         clusters: Name and number of clusters of each included group.
         after_low: Lower end of the interval of ``after``, from the same draws; NaN in the same case.
         after_high: Upper end of the interval of ``after``.
@@ -91,7 +92,7 @@ class Draws(NamedTuple):
     estimates: Vector  # on the original segments, ``[K]`` for ``K`` metrics; NaN if no group has a correlation
     means: Vector  # in each draw, ``[K, samples]``
     excluded: tuple[str, ...]  # groups in which the correlation of some metric is undefined
-    undefined: int  # number of (group, draw) combinations excluded for the same reason
+    undefined: int  # number of draws without a mean, since a correlation of an included group is undefined there
     clusters: tuple[tuple[str, int], ...]  # name and number of clusters of each included group
 
 
@@ -221,10 +222,10 @@ def bootstrap_draws(
 def mean_of_draws(
     drawn: Sequence[Vector], shape: tuple[int, int], active: NDArray[np.bool_] | slice = slice(None)
 ) -> tuple[Vector, int]:
-    """Average draws over groups in which all active metrics are defined; also return the number of excluded values."""
+    """Average draws over groups; return and count as NaN those in which an active metric is undefined in any group."""
     table = np.array(drawn).reshape(-1, *shape)
-    usable = ~np.isnan(table[:, active]).any(axis=1, keepdims=True)
-    return nan_mean(np.where(usable, table, np.nan), axis=0), int((~usable).sum())
+    lacking = np.isnan(table[:, active]).any(axis=(0, 1))
+    return divide(np.where(lacking, np.nan, table).sum(axis=0), np.full(shape, len(table))), int(lacking.sum())
 
 
 def draw_values(
@@ -289,22 +290,32 @@ def bootstrap_sums(
         defined_draws = [row[name] for row, chosen in zip(drawn, defined.values(), strict=False) if chosen]
         ends, undefined = (math.nan, math.nan), 0
         if defined_draws and min(number for _, number in clusters) >= MIN_CLUSTERS:
-            ends = percentiles(nan_mean(np.stack(defined_draws), axis=0), level)
-            undefined = int(np.isnan(defined_draws).sum())
+            means = np.mean(defined_draws, axis=0)
+            ends, undefined = percentiles(means, level), int(np.isnan(means).sum())
         excluded = tuple(group for group in parts if not defined[group])
         intervals[name] = Interval(float(nan_mean(estimates, axis=0)), *ends, excluded, undefined, clusters)
     return intervals
 
 
 def percentiles(values: Vector, level: float) -> tuple[float, float]:
-    """Return the ends of the percentile interval over the draws that are not NaN; NaN if all are."""
+    """Return the ends of the percentile interval over the draws that are not NaN; NaN if :func:`too_few` are left."""
     if not 0 < level < 1:
         raise InputError(f"Expected a confidence level between 0 and 1, but got {level}: 0.95 is usual.")
-    values = values[~np.isnan(values)]
-    if not len(values):
+    known = values[~np.isnan(values)]
+    if too_few(len(known), len(values)):
         return math.nan, math.nan
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def too_few(usable: int, samples: int) -> bool:
+    """Return whether so few draws have a value, a tenth of them or :data:`MIN_SAMPLES`, that there is no interval."""
+    return usable < max(MIN_SAMPLES, samples / 10)
+
+
+def undefined_draws(number: int) -> str:
+    """Describe the draws that :func:`mean_of_draws` left out."""
+    return f"{plural(number, 'bootstrap sample')} without a value in some group left out"
 
 
 def few_to_draw(numbers: Mapping[str, int], noun: str) -> str | None:

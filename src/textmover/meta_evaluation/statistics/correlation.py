@@ -88,8 +88,9 @@ def kendall_c(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
 
 
 def accuracy(x: Vector, y: Vector) -> Vector:
-    """Compute the fraction of pairs within each row with the same order: ``mean [sign(Δx) = sign(Δy)]``."""
-    alike = _pair_signs(x) == _pair_signs(y)
+    """Compute the fraction of pairs within each row with the same order, ``mean [sign(Δx) = sign(Δy)]``; NaN stays."""
+    x, y = _pair_signs(x), _pair_signs(y)
+    alike = np.where(np.isnan(x + y), np.nan, x == y)
     return alike.mean(axis=-1) if alike.shape[-1] else np.full(alike.shape[:-1], np.nan)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from textmover.readers.csv_and_jsonl import named, without_blank_end
-from textmover.readers.judgements.rows import CellTable, read_cells, says_nan
+from textmover.readers.judgements.rows import CellTable, as_text, number, read_cells, says_nan
 from textmover.readers.judgements.table_sets import set_name
-from textmover.readers.segments import FINITE, check_columns, finite, read_lines
+from textmover.readers.segments import FINITE, NO_GROUP, IfThere, check_columns, finite, read_lines, told
 from textmover.readers.tables import is_table
 from textmover.types import InputError, Judgements, plural
 
@@ -25,6 +26,11 @@ NOT_SCORES = re.compile(r"hypothesis|reference(_\d+)?|source|human_.*")
 CORRECT = "correct it, or write nan where there is no score"
 
 Key = tuple[str, ...]
+
+
+def as_written(text: str) -> str:
+    """Return a text as tables of `textmover evaluate` hold it: runs of tabs and line breaks are a space."""
+    return re.sub(r"[\t\r\n]+", " ", text)
 
 
 class ReadyScores(NamedTuple):
@@ -53,7 +59,8 @@ def read_scores(
 
     A plain file has one number a line, in the order of the set. A table has a column for each metric. If it has a
     column ``item`` (and ``group``, ``system``), rows are matched by these and may have any order. Otherwise they must
-    be in the order of the set, and its columns ``group`` and ``system``, if any, must match the set.
+    be in the order of the set, and its columns ``group`` and ``system``, if any, must match the set. So must columns
+    of texts and ratings, named as `textmover evaluate` writes them.
 
     Args:
         path: A plain file, or a table as for :func:`textmover.data.read_segments`.
@@ -88,6 +95,7 @@ def read_scores(
         table = read_cells(path, None, format=format, split=split)
         columns = _key_columns(path, table, keys)
         order = _order(path, table, columns, judgements)
+        _check_texts(table, judgements, order, metrics or ())
         scores = _metric_scores(path, table, columns, metrics, order)
     return ReadyScores(scores, {metric: int(np.isnan(values).sum()) for metric, values in scores.items()})
 
@@ -112,8 +120,9 @@ def _key_columns(path: str | Path, table: CellTable, keys: Mapping[str, str] | N
         raise InputError(
             f"Expected `keys` to name columns of {', '.join(ROLES)}, but got {named(sorted(unknown))}: correct it."
         )
-    check_columns(str(path), table.columns, [(f"keys[{role!r}]", column) for role, column in (keys or {}).items()])
-    columns = {role: (keys or {}).get(role, role) for role in ROLES}
+    keys = {role: one for role, one in (keys or {}).items() if one in table.columns or not isinstance(one, IfThere)}
+    check_columns(str(path), table.columns, [(f"keys[{role!r}]", column) for role, column in keys.items()])
+    columns = {role: keys.get(role, role) for role in ROLES}
     return {role: column for role, column in columns.items() if column in table.columns}
 
 
@@ -124,7 +133,8 @@ def _metric_scores(
         check_columns(str(path), table.columns, [("metrics", metric) for metric in metrics])
     way_out = CORRECT
     if metrics is None:
-        metrics = [name for name in table.columns if name not in keys.values() and not NOT_SCORES.fullmatch(name)]
+        others = {*ROLES, *keys.values()}
+        metrics = [name for name in table.columns if name not in others and not NOT_SCORES.fullmatch(name)]
         way_out += "; if the column holds no scores, name those that do with `metrics`, and those of keys with `keys`"
     if not metrics:
         raise InputError(f"Expected {path} to have a column of scores, but got {named(table.columns)}: add one.")
@@ -132,6 +142,37 @@ def _metric_scores(
         metric: np.array([_score(row.cells.get(metric), row.cell(metric), way_out) for row in table.rows])[order]
         for metric in metrics
     }
+
+
+def _check_texts(table: CellTable, judgements: Judgements, order: np.ndarray, metrics: Sequence[str]) -> None:
+    """Raise an error if a text or a rating of a row is not that of the set; Unicode form and spaces may differ."""
+    size = len(judgements)
+    texts: dict[str, Sequence[str]] = {"hypothesis": judgements.hypotheses}
+    if judgements.sources is not None:
+        texts["source"] = judgements.sources
+    for place in range(max(map(len, judgements.references), default=0)):
+        name = f"reference_{place + 1}" if place else "reference"
+        texts[name] = [one[place] if place < len(one) else "" for one in judgements.references]
+    ratings = {f"human_{name}": values.tolist() for name, values in judgements.ratings.items()}
+    for column in (name for name in table.columns if name in {**texts, **ratings} and name not in metrics):
+        for place, row in zip(range(size), (table.rows[one] for one in order), strict=True):
+            if column in texts:
+                expected: object = texts[column][place]
+                alike = _folded(as_text(row.cells.get(column))) == _folded(texts[column][place])
+            else:
+                expected = ratings[column][place]
+                rating = number(row, column, missing=True, hint="correct it")
+                alike = math.isclose(rating, ratings[column][place], rel_tol=1e-5, abs_tol=1e-9)
+                alike |= math.isnan(rating) or math.isnan(ratings[column][place])
+            if not alike:
+                raise InputError(
+                    f"Expected {told(expected)} in {row.cell(column)}, as in {judgements.name}, but got "
+                    f"{told(row.cells.get(column))}: put the rows in order, add a column of items, or rename {column}."
+                )
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judgements: Judgements) -> np.ndarray:
@@ -142,8 +183,12 @@ def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judge
                 f"Expected {path} without the column {column!r}, since {judgements.name} names no {role}s, but got it: "
                 f"name the column of its {role}s, or remove this one and give the rows in the order of the set."
             )
-    set_keys = list(zip(*(columns_of_set[role] or () for role in columns), strict=True)) if columns else []
-    keys = [tuple(row.group(column) for column in columns.values()) for row in table.rows]
+    set_keys = list(zip(*(map(as_written, columns_of_set[role] or ()) for role in columns), strict=True))
+    unnamed = {"group": NO_GROUP}  # how the set calls an empty cell
+    keys = [
+        tuple(as_written(row.group(column) or unnamed.get(role, "")) for role, column in columns.items())
+        for row in table.rows
+    ]
     if "item" in columns and keys != set_keys:  # rows in order need no unique keys
         return _places(table, columns, keys, set_keys, judgements)
     _check_count(path, len(table.rows), judgements)
@@ -190,4 +235,6 @@ def _places(
 
 
 def _shown(columns: Mapping[str, str], key: Key) -> str:
-    return ", ".join(f"{role} {value!r}" for role, value in zip(columns, key, strict=True))
+    """Show a key; names beyond ASCII also by their code points, since equal looks can differ."""
+    looks = [repr(value) if value.isascii() else f"{value!r} ({value!a})" for value in key]
+    return ", ".join(f"{role} {look}" for role, look in zip(columns, looks, strict=True))

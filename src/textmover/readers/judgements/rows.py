@@ -44,6 +44,12 @@ def assembled(
 
     def unless_empty(field: str) -> tuple[str, ...] | None:
         values = tuple(getattr(text, field) for text in texts)
+        lacking = [text.place for text, value in zip(texts, values, strict=True) if not value.strip()]
+        if lacking and len(lacking) < len(values) and field != "source":
+            raise InputError(
+                f"Expected each text to name its {field}, but got an empty cell in {lacking[0]}: name it, or remove "
+                "the row."
+            )
         return values if any(values) else None
 
     sides = any(text.references for text in texts), any(text.source for text in texts)

@@ -25,7 +25,7 @@ from textmover.readers.judgements.rows import (
 )
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.public_sets.catalogue import place_of
-from textmover.readers.segments import GROUP_SEPARATOR, TableRow
+from textmover.readers.segments import TableRow, joined_groups
 from textmover.types import InputError, Judgements, NoReferenceError, plural
 from textmover.types.segments import reworded_errors
 
@@ -143,7 +143,7 @@ def _judged(
         hypothesis=row.text(description.hypothesis),
         references=references,
         ratings=tuple(_rating(row, description, dimension) for dimension in description.ratings),
-        group=GROUP_SEPARATOR.join(groups) if groups else ALL,
+        group=joined_groups(groups) if groups else ALL,
         item=text(description.item),
         system=text(description.system),
         source=(description.source and row.optional_text(description.source)) or "",

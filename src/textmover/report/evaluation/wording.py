@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from textmover.meta_evaluation import LEVELS, Evaluation, Exclusion, MetricAgreement
+from textmover.meta_evaluation.significance.bootstrap import undefined_draws
 from textmover.report.figures.scales import signed
 from textmover.report.table_formats import DIGITS
 from textmover.types import Judgements, plural
@@ -150,8 +151,7 @@ def _unit(evaluation: Evaluation) -> str:
 def _significance_remarks(evaluation: Evaluation) -> list[str]:
     sentences = []
     if any(not math.isnan(one.low) for one in evaluation.metrics):
-        undefined = plural(evaluation.undefined_samples, "bootstrap sample")
-        note = f"; {undefined} of a group had no correlation and were left out" if evaluation.undefined_samples else ""
+        note = f"; {undefined_draws(evaluation.undefined_samples)}" if evaluation.undefined_samples else ""
         drawn = f"bootstrap, {plural(evaluation.samples, 'draw')}, seed {evaluation.seed}{note}"
         sentences.append(f"{100 * evaluation.level:g} % intervals: {drawn}.")
     if any(one.rank is not None for one in evaluation.metrics):

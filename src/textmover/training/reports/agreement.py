@@ -27,7 +27,14 @@ from textmover.meta_evaluation.agreement.labels import (
     label_statistics,
 )
 from textmover.meta_evaluation.error_spans.agreement import judge_errors
-from textmover.meta_evaluation.significance.bootstrap import UNKNOWN, Gain, Interval, bootstrap_gain, few_to_draw
+from textmover.meta_evaluation.significance.bootstrap import (
+    UNKNOWN,
+    Gain,
+    Interval,
+    bootstrap_gain,
+    few_to_draw,
+    undefined_draws,
+)
 from textmover.modules.devices import evaluating
 from textmover.modules.error_spans.head import by_rule
 from textmover.report import table_formats
@@ -262,13 +269,15 @@ class FitReport(Shown):
         ]
 
     def _warnings(self) -> list[str]:
-        """Return a sentence for each part with too few references for reliable intervals."""
+        """Return sentences on parts with too few references for reliable intervals, or undefined draws."""
         found = []
         for part in self.parts:
             numbers = dict(next(iter(part.gains.values())).clusters)  # any statistic: they differ in groups left out
             note = few_to_draw(numbers, "reference")
             if note is not None:
                 found.append(note if len(self.parts) == 1 else f"{part.name}: {note}")
+            if most := max(gain.undefined for gain in part.gains.values()):
+                found.append(f"{part.name}: up to {undefined_draws(most)}.")
         return found
 
 
