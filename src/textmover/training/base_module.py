@@ -83,7 +83,8 @@ class StageModule(CheckedArguments, pl.LightningModule):
         """Results of the last validation by logged name."""
         self.moved = False
         """True if an optimiser step changed a weight."""
-        self._task_state: dict[str, Tensor] = {}  # checkpoint weights, until the tasks exist
+        self._task_state: dict[str, Tensor] = {}  # weights of tasks that do not exist now
+        self._fitted_items: dict[str, str] = {}  # fingerprint of the items that the tasks were prepared on
 
     def keep_arguments(self, arguments: Mapping[str, Any]) -> None:
         """Store the arguments as Lightning hyper-parameters, from which checkpoints rebuild the module."""
@@ -143,15 +144,23 @@ class StageModule(CheckedArguments, pl.LightningModule):
         return metric
 
     def setup(self, stage: str) -> None:
-        """Build the tasks once."""
+        """Build the tasks of the trainer's data."""
         trainer_checks.check_trainer(self.trainer, self.data)
         trainer_checks.read_safely(self.trainer.strategy)
-        for name, source in self.data.sources.items():
+        self.build_tasks(self.data)
+
+    def build_tasks(self, data: SourcesDataModule) -> None:
+        """Build the tasks of the data's sources; those of other data are replaced, and their weights are kept."""
+        if any(data.sources.get(name) is not task.source for name, task in self.tasks.items()):
+            self._task_state |= {f"tasks.{name}": tensor for name, tensor in self.tasks.state_dict().items()}
+            self.tasks = nn.ModuleDict()
+        for name, source in data.sources.items():
             if name not in self.tasks:
-                self.tasks[name] = self.build_task(source)
-        if self._task_state:
-            self.load_state_dict({name: self._task_state.get(name, old) for name, old in self.state_dict().items()})
-            self._task_state = {}
+                self.tasks[name] = self.build_task(source).to(self.device)
+        state = self.state_dict()
+        if known := self._task_state.keys() & state.keys():
+            self.load_state_dict({name: self._task_state.get(name, old) for name, old in state.items()})
+            self._task_state = {name: one for name, one in self._task_state.items() if name not in known}
 
     def on_fit_start(self) -> None:
         """Fit the corpus mean on the training part and prepare the tasks; a resumed run restores most of both."""
@@ -159,6 +168,12 @@ class StageModule(CheckedArguments, pl.LightningModule):
             memory = EncoderMemory(FROZEN_STATES, evict=False)  # each text is encoded once in the whole run
             memory.any_arithmetic = True
             memory.join(self.metric, "training")
+        items = trainer_checks.training_items(self.data.fingerprint)
+        if self._fitted_items not in ({}, items):
+            logger.info("The training data have changed: scale and offset of the scores are fitted to them again.")
+            for task in self.tasks.values():
+                task.prepared.fill_(False)
+        self._fitted_items = items
         if not all(bool(task.prepared) for task in self.tasks.values()):
             self._fit_statistics(self.metric)
         for task in self.tasks.values():
@@ -265,6 +280,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
             trainer_checks.check_resumed(self, checkpoint)
         self.moved = bool(about.get("moved", True))
+        self._fitted_items = trainer_checks.training_items(about.get("fingerprint") or {})
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load weights of a resumed checkpoint or of the best validation."""
