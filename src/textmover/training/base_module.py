@@ -27,6 +27,7 @@ from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.precision_and_backend import has_bfloat16
 from textmover.training import optimization, sharding, trainer_checks
+from textmover.training.callbacks import RandomState
 from textmover.training.optimization import LoraConfig, OptimizerConfig
 from textmover.training.tasks.task import Judgement, Task
 from textmover.types import InputError, SegmentMetric, TrainableMetric
@@ -161,6 +162,10 @@ class StageModule(CheckedArguments, pl.LightningModule):
         if known := self._task_state.keys() & state.keys():
             self.load_state_dict({name: self._task_state.get(name, old) for name, old in state.items()})
             self._task_state = {name: one for name, one in self._task_state.items() if name not in known}
+
+    def configure_callbacks(self) -> list[pl.Callback]:
+        """Save the random state in checkpoints, so that a resumed run ends as an unbroken one."""
+        return [] if any(isinstance(one, RandomState) for one in self.trainer.callbacks) else [RandomState()]
 
     def on_fit_start(self) -> None:
         """Fit the corpus mean on the training part and prepare the tasks; a resumed run restores most of both."""
