@@ -146,6 +146,11 @@ class StageModule(CheckedArguments, pl.LightningModule):
 
     def setup(self, stage: str) -> None:
         """Build the tasks of the trainer's data."""
+        if stage == "fit" and self.lora is not None and not has_lora(self.metric.encoder):
+            raise InputError(
+                "Expected a module with LoRA matrices to train, but `finish` has merged them into the weights: export "
+                "the metric, and build a new module that names its folder as `metric`."
+            )
         trainer_checks.check_trainer(self.trainer, self.data)
         trainer_checks.read_safely(self.trainer.strategy)
         self.build_tasks(self.data)
