@@ -12,7 +12,7 @@ from labelled_runs import over, pairs, quiet_trainer, rated, scores_of, write_pa
 from data_files import write_table
 from runs import write_ratings
 from textmover.data import RatingsDataModule
-from textmover.training import ClassificationModule, RatingsModule
+from textmover.training import ClassificationModule, RatingsModule, judge
 
 
 def data(folder: Path, seed: int, n: int = 60, times: float = 1.0) -> RatingsDataModule:
@@ -99,3 +99,31 @@ def test_a_classifier_is_kept_for_data_of_its_classes(tmp_path, tiny_encoder):
     quiet_trainer().validate(module, second, verbose=False)
     for name, tensor in module.tasks.state_dict().items():
         assert torch.equal(tensor, before[name]), name
+
+
+@pytest.mark.parametrize("centering", ["none", "corpus"])
+def test_judging_needs_neither_a_trainer_nor_data_that_are_set_up(tmp_path, tiny_encoder, centering):
+    pl.seed_everything(0, verbose=False)
+    module, path = over(tiny_encoder, RatingsModule, overrides={"centering": centering}), tmp_path / "run.ckpt"
+    trainer = quiet_trainer(max_steps=2, limit_val_batches=0)
+    trainer.fit(module, data(tmp_path, 0))
+    trainer.save_checkpoint(path)
+    expected = judge(module, data(tmp_path, 0), samples=20)
+    assert [part.name for part in expected.parts] == ["held-back"]
+    found = judge(RatingsModule.load_from_checkpoint(path), data(tmp_path, 0), samples=20)
+    assert found.card() == expected.card()
+
+
+def test_a_module_that_was_never_fitted_is_judged_as_it_is(tmp_path, module):
+    (part,) = judge(module, data(tmp_path, 0), samples=20).parts
+    assert part.gains["pearson"].estimate == pytest.approx(0, abs=1e-6)
+
+
+def test_a_classifier_of_a_checkpoint_is_judged_without_a_trainer(tmp_path, tiny_encoder):
+    ratings, path = pairs(write_pairs(tmp_path / "pairs.tsv", 60)), tmp_path / "run.ckpt"
+    module = over(tiny_encoder, ClassificationModule)
+    trainer = quiet_trainer(max_steps=2, limit_val_batches=0)
+    trainer.fit(module, ratings)
+    trainer.save_checkpoint(path)
+    found = judge(ClassificationModule.load_from_checkpoint(path), ratings, samples=20)
+    assert found.tasks[0].rows == judge(module, ratings, samples=20).tasks[0].rows

@@ -138,10 +138,10 @@ class StageModule(CheckedArguments, pl.LightningModule):
             )
         return loaded.train()
 
-    def untrained(self) -> SegmentMetric:
-        """Return the metric before training, with its statistics fitted, as the baseline of a gain."""
+    def untrained(self, data: SourcesDataModule | None = None) -> SegmentMetric:
+        """Return the metric before training, fitted to ``data`` or those of the trainer, as the baseline of a gain."""
         metric = self._trainable(**self.overrides).eval().to(self.device)
-        self._fit_statistics(metric)
+        self._fit_statistics(metric, data)
         return metric
 
     def setup(self, stage: str) -> None:
@@ -371,7 +371,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         use_bfloat16 = self.bfloat16 == "yes" or (self.bfloat16 == "auto" and has_bfloat16(self.device))
         return torch.autocast(self.device.type, dtype=torch.bfloat16) if use_bfloat16 else contextlib.nullcontext()
 
-    def _fit_statistics(self, metric: SegmentMetric) -> None:
+    def _fit_statistics(self, metric: SegmentMetric, data: SourcesDataModule | None = None) -> None:
         if metric.needs_fit:
             with self._autocast():
-                metric.fit(self.data.training_texts(FITTING_TEXTS))
+                metric.fit((data or self.data).training_texts(FITTING_TEXTS))

@@ -109,7 +109,7 @@ def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 
     partners: list[StatisticRow] = []
     errors: list[StatisticRow] = []
     batches: set[int] = set()
-    start = cache(module.untrained)
+    start = cache(lambda: module.untrained(data))
     for source, part in data.judged:
         task, name = module.tasks[source.name], data.label(source, part)
         if isinstance(task, ClassificationTask):
@@ -277,9 +277,11 @@ def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) 
 
     Parts with labels, paraphrases or marked errors are evaluated by their tasks.
     """
+    data.setup()
+    module.build_tasks(data)
     after = Scorer(module.metric)
     rated = [(source, name) for source, name in data.judged if isinstance(source, RatedSource)]
-    before = Scorer(module.untrained()) if rated else after
+    before = Scorer(module.untrained(data)) if rated else after
     parts = [
         PartReport(
             name=data.label(source, name),
