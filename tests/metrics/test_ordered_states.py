@@ -33,6 +33,14 @@ def test_a_repeated_position_is_counted_once():
     assert positions.tolist() == [0, 1, 2]
 
 
+def test_a_position_that_comes_again_with_another_value_is_refused():
+    again = of(([100.0, 2.0], [0, 1]), ([100.0 + 1e-4, 3.0], [0, 2]))  # rounding of another batch
+    assert again.compute().tolist() == [100, 2, 3]
+    again.update(torch.tensor([0.5, 4.0]), [2, 3])
+    with pytest.raises(InputError, match="the same one for two different segments"):
+        again.compute()
+
+
 @pytest.mark.parametrize(("rank", "expected"), [(0, [0, 3, 6]), (2, [2, 5, 8])])
 def test_processes_number_as_samplers_deal(monkeypatch, rank, expected):
     monkeypatch.setattr(ordered_states, "_rank_and_world_size", lambda: (rank, 3))

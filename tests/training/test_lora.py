@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from labelled_runs import over, quiet_trainer, rated
 from torch import nn
 
+from runs import write_ratings
 from textmover.checkpoints.loading import load_checkpoint
 from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring import save_checkpoint
+from textmover.training import RatingsModule
 from textmover.training.optimization import (
     LoraConfig,
     OptimizerConfig,
@@ -301,3 +304,13 @@ def test_without_peft_it_is_named(tiny_metric, monkeypatch):
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(InputError, match=r'not installed: pip install "textmover\[peft\]"'):
         add_lora(tiny_metric().encoder, LoraConfig())
+
+
+def test_a_merged_module_is_not_fitted_again_as_a_whole(tmp_path, tiny_encoder):
+    data = rated(write_ratings(tmp_path / "ratings.tsv", 60))
+    module = over(tiny_encoder, RatingsModule, lora=LoraConfig(rank=2))
+    quiet_trainer(max_steps=1, limit_val_batches=0).fit(module, data)
+    module.finish()
+    quiet_trainer().validate(module, data, verbose=False)
+    with pytest.raises(InputError, match="LoRA matrices to train, but `finish` has merged them"):
+        quiet_trainer(max_steps=1, limit_val_batches=0).fit(module, data)

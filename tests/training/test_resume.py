@@ -181,6 +181,23 @@ def test_a_checkpoint_of_layers_at_one_rate_is_no_start_for_rates_by_layer(tiny_
         fit(four, tiny_encoder, four / "four.ckpt", config=OptimizerConfig(thaw=0.1))
 
 
+@pytest.mark.parametrize("given", [[], [RandomState()]])
+def test_a_run_in_python_resumes_exactly_without_naming_a_callback(tmp_path: Path, tiny_encoder: Path, given) -> None:
+    ratings, path = write_ratings(tmp_path / "ratings.tsv", 60), tmp_path / "four.ckpt"
+
+    def trained(seed: int, start: Path | None = None, *callbacks: pl.Callback) -> dict[str, torch.Tensor]:
+        pl.seed_everything(0, verbose=False)
+        module = over(tiny_encoder, RatingsModule)  # with dropout
+        pl.seed_everything(seed, verbose=False)
+        trainer = quiet_trainer(max_steps=8, limit_val_batches=0, callbacks=[*given, *callbacks])
+        trainer.fit(module, rated(ratings), ckpt_path=start, weights_only=True)
+        assert sum(isinstance(one, RandomState) for one in trainer.callbacks) == 1
+        return module.state_dict()
+
+    unbroken, resumed = trained(1, None, Rates(path)), trained(2, path)
+    assert all(torch.equal(tensor, resumed[name]) for name, tensor in unbroken.items())
+
+
 # --- other data -------------------------------------------------------------------------------------------------------
 
 

@@ -130,12 +130,7 @@ class OrderedStates(FullPrecision):
             start = max(self._count_before, self._count())
             positions = torch.arange(start, start + count) * world + rank
         index = _checked_positions(positions, count).to(self.device)
-        order = index.argsort(stable=True)
-        duplicate = index[order].diff() == 0
-        if duplicate.any() and all(len(one) == count for one in columns.values()):  # samplers repeat segments
-            steps = (values.double()[order].diff(dim=0).abs().reshape(count - 1, -1) for values in columns.values())
-            if any(bool((step[duplicate] > 1e-6).any()) for step in steps):
-                raise InputError("Expected one position per segment, but got the same one for two different segments.")
+        _check_repeats(index, index.argsort(stable=True), [*columns.values()])
         if count:
             self._check_positions_given(given)
         for name, values in columns.items():
@@ -150,8 +145,8 @@ class OrderedStates(FullPrecision):
         """Return rows and positions of the segments, sorted by position, without duplicate positions.
 
         Raises:
-            InputError: If a position occurs twice because segments were numbered in one process and have given
-                positions in another.
+            InputError: If a position occurs twice with different values, or because segments were numbered in one
+                process and have given positions in another.
         """
         positions = self.column("positions")
         rows = torch.argsort(positions, stable=True)
@@ -162,6 +157,9 @@ class OrderedStates(FullPrecision):
             raise InputError(
                 f"Expected positions that tell all segments apart, but numbered and given ones are equal: {MIXED}."
             )
+        values = [self.column(name) for name in self._columns]
+        # Reduced precision moves the scores of a repeated segment between batches and processes.
+        _check_repeats(self.column("positions"), rows, values, share=1e-3)
         return rows[first], positions[first]
 
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
@@ -232,6 +230,21 @@ class OrderedScores(OrderedStates):
 def _joined(parts: list[Tensor] | Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a state as one tensor, empty if nothing was collected."""
     return dim_zero_cat(parts).to(dtype) if len(parts) else torch.zeros(0, dtype=dtype, device=device)
+
+
+def _check_repeats(positions: Tensor, order: Tensor, columns: Sequence[Tensor], share: float = 0.0) -> None:
+    """Refuse equal positions whose values differ by more than 1e-6 and a share of the value; samplers repeat segments.
+
+    Nothing is compared if a column does not hold one row per position.
+    """
+    repeated = positions[order].diff() == 0
+    if not bool(repeated.any()) or any(len(values) != len(positions) for values in columns):
+        return
+    for values in columns:
+        rows = values.double()[order].reshape(len(order), -1)
+        limit = 1e-6 + share * rows[:-1][repeated].abs()
+        if bool((rows.diff(dim=0)[repeated].abs() > limit).any()):
+            raise InputError("Expected one position per segment, but got the same one for two different segments.")
 
 
 def _checked_positions(positions: Sequence[int] | Tensor, count: int) -> Tensor:

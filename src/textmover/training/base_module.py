@@ -27,6 +27,7 @@ from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.precision_and_backend import has_bfloat16
 from textmover.training import optimization, sharding, trainer_checks
+from textmover.training.callbacks import RandomState
 from textmover.training.optimization import LoraConfig, OptimizerConfig
 from textmover.training.tasks.task import Judgement, Task
 from textmover.types import InputError, SegmentMetric, TrainableMetric
@@ -83,7 +84,8 @@ class StageModule(CheckedArguments, pl.LightningModule):
         """Results of the last validation by logged name."""
         self.moved = False
         """True if an optimiser step changed a weight."""
-        self._task_state: dict[str, Tensor] = {}  # checkpoint weights, until the tasks exist
+        self._task_state: dict[str, Tensor] = {}  # weights of tasks that do not exist now
+        self._fitted_items: dict[str, str] = {}  # fingerprint of the items that the tasks were prepared on
 
     def keep_arguments(self, arguments: Mapping[str, Any]) -> None:
         """Store the arguments as Lightning hyper-parameters, from which checkpoints rebuild the module."""
@@ -136,22 +138,39 @@ class StageModule(CheckedArguments, pl.LightningModule):
             )
         return loaded.train()
 
-    def untrained(self) -> SegmentMetric:
-        """Return the metric before training, with its statistics fitted, as the baseline of a gain."""
+    def untrained(self, data: SourcesDataModule | None = None) -> SegmentMetric:
+        """Return the metric before training, fitted to ``data`` or those of the trainer, as the baseline of a gain."""
         metric = self._trainable(**self.overrides).eval().to(self.device)
-        self._fit_statistics(metric)
+        self._fit_statistics(metric, data)
         return metric
 
     def setup(self, stage: str) -> None:
-        """Build the tasks once."""
+        """Build the tasks of the trainer's data."""
+        if stage == "fit" and self.lora is not None and not has_lora(self.metric.encoder):
+            raise InputError(
+                "Expected a module with LoRA matrices to train, but `finish` has merged them into the weights: export "
+                "the metric, and build a new module that names its folder as `metric`."
+            )
         trainer_checks.check_trainer(self.trainer, self.data)
         trainer_checks.read_safely(self.trainer.strategy)
-        for name, source in self.data.sources.items():
+        self.build_tasks(self.data)
+
+    def build_tasks(self, data: SourcesDataModule) -> None:
+        """Build the tasks of the data's sources; those of other data are replaced, and their weights are kept."""
+        if any(data.sources.get(name) is not task.source for name, task in self.tasks.items()):
+            self._task_state |= {f"tasks.{name}": tensor for name, tensor in self.tasks.state_dict().items()}
+            self.tasks = nn.ModuleDict()
+        for name, source in data.sources.items():
             if name not in self.tasks:
-                self.tasks[name] = self.build_task(source)
-        if self._task_state:
-            self.load_state_dict({name: self._task_state.get(name, old) for name, old in self.state_dict().items()})
-            self._task_state = {}
+                self.tasks[name] = self.build_task(source).to(self.device)
+        state = self.state_dict()
+        if known := self._task_state.keys() & state.keys():
+            self.load_state_dict({name: self._task_state.get(name, old) for name, old in state.items()})
+            self._task_state = {name: one for name, one in self._task_state.items() if name not in known}
+
+    def configure_callbacks(self) -> list[pl.Callback]:
+        """Save the random state in checkpoints, so that a resumed run ends as an unbroken one."""
+        return [] if any(isinstance(one, RandomState) for one in self.trainer.callbacks) else [RandomState()]
 
     def on_fit_start(self) -> None:
         """Fit the corpus mean on the training part and prepare the tasks; a resumed run restores most of both."""
@@ -159,6 +178,12 @@ class StageModule(CheckedArguments, pl.LightningModule):
             memory = EncoderMemory(FROZEN_STATES, evict=False)  # each text is encoded once in the whole run
             memory.any_arithmetic = True
             memory.join(self.metric, "training")
+        items = trainer_checks.training_items(self.data.fingerprint)
+        if self._fitted_items not in ({}, items):
+            logger.info("The training data have changed: scale and offset of the scores are fitted to them again.")
+            for task in self.tasks.values():
+                task.prepared.fill_(False)
+        self._fitted_items = items
         if not all(bool(task.prepared) for task in self.tasks.values()):
             self._fit_statistics(self.metric)
         for task in self.tasks.values():
@@ -265,6 +290,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
             trainer_checks.check_resumed(self, checkpoint)
         self.moved = bool(about.get("moved", True))
+        self._fitted_items = trainer_checks.training_items(about.get("fingerprint") or {})
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load weights of a resumed checkpoint or of the best validation."""
@@ -345,7 +371,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         use_bfloat16 = self.bfloat16 == "yes" or (self.bfloat16 == "auto" and has_bfloat16(self.device))
         return torch.autocast(self.device.type, dtype=torch.bfloat16) if use_bfloat16 else contextlib.nullcontext()
 
-    def _fit_statistics(self, metric: SegmentMetric) -> None:
+    def _fit_statistics(self, metric: SegmentMetric, data: SourcesDataModule | None = None) -> None:
         if metric.needs_fit:
             with self._autocast():
-                metric.fit(self.data.training_texts(FITTING_TEXTS))
+                metric.fit((data or self.data).training_texts(FITTING_TEXTS))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from textmover.checkpoints.classifier import save_classifier
 from textmover.checkpoints.run_checkpoints import metric_entry
+from textmover.data.datamodule import SourcesDataModule
 from textmover.data.error_spans import MarkedSource
 from textmover.data.labelled import LabelledSource
 from textmover.data.paraphrases import ParaphraseSource
@@ -200,9 +201,9 @@ class MultiTaskModule(StageModule):
         super().__init__(metric, overrides, optimizer, lora, bfloat16, gradient_clip, gradient_checkpointing)
         self.options, self.classifiers = dict(tasks or {}), classifiers
 
-    def setup(self, stage: str) -> None:
+    def build_tasks(self, data: SourcesDataModule) -> None:
         """Build the tasks, with a calibration head for ratings and an error head for marked errors."""
-        sources = self.data.sources
+        sources = data.sources
         unknown = sorted(set(self.options) - set(sources))
         if unknown:
             raise InputError(
@@ -212,7 +213,7 @@ class MultiTaskModule(StageModule):
         kinds = {type(source) for source in sources.values()}
         rated = RatedSource in kinds or getattr(self.metric.config, "calibrate", False)
         self.metric = with_heads(self.metric, calibrate=rated, mark_errors=MarkedSource in kinds)
-        super().setup(stage)
+        super().build_tasks(data)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a checkpoint of another metric; without a trainer, add the heads that the checkpoint has."""

@@ -178,6 +178,11 @@ def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
         )
 
 
+def training_items(fingerprint: Mapping[str, str]) -> dict[str, str]:
+    """Return the digests of the training items, by source."""
+    return {name: digest for name, digest in fingerprint.items() if name.endswith(": items")}
+
+
 class SayHowToResume(pl.Callback):
     """Name the checkpoint to resume from after an interruption or a NaN error."""
 

@@ -2,10 +2,14 @@ import io
 
 import numpy as np
 import pytest
+from labelled_runs import over, rated
 from rich.console import Console
 
+from runs import write_ratings
+from textmover.data import Columns
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, bootstrap_interval
-from textmover.training.reports.agreement import FitReport, PartReport
+from textmover.training import RatingsModule
+from textmover.training.reports.agreement import FitReport, PartReport, judge
 from textmover.types import Signature
 
 N = 40
@@ -66,3 +70,20 @@ def test_a_part_without_correlations_has_none():
     gain = bootstrap_gain(np.ones(N), AFTER, HUMAN, ["all"] * N, samples=20)
     found = FitReport([PartReport("held-back", N, 1, {"pearson": gain})], Signature({}), "twmd", {}, [])
     assert "| nan | nan | - | +nan | - |" in found.card("recipe")
+
+
+def test_groups_without_a_correlation_are_not_counted_and_are_named(tmp_path, tiny_encoder):
+    rows = [line.split("\t") for line in write_ratings(tmp_path / "ratings.tsv", 90).read_text().splitlines()]
+    rows = [["single", *row[1:]] if number == 1 else row for number, row in enumerate(rows)]
+    rows = [[*row[:-1], "50"] if row[0] == "g2" else row for row in rows]
+    (tmp_path / "ratings.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    path = tmp_path / "ratings.tsv"
+    data = rated(path, columns=Columns(groups=("group",)), group="group", held_back=0.5, validation=[str(path)])
+    found = judge(over(tiny_encoder, RatingsModule), data, samples=20)
+    counted = [row for row in rows[1:] if row[0] in ("g0", "g1")]
+    assert (found.parts[0].segments, found.parts[0].groups) == (len(counted), 2)
+    for text in (found.card("recipe"), shown(found)):
+        assert f" {len(counted)} " in text
+        assert "Left out 2 groups without a correlation" in text
+        assert "g2" in text
+        assert "single" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -44,7 +45,7 @@ from textmover.training.base_module import StageModule
 from textmover.training.tasks.classification import ClassificationTask
 from textmover.training.tasks.paraphrases import ALONE, ContrastiveTask
 from textmover.training.tasks.ratings import STATISTICS
-from textmover.types import Shown, Signature, SourcedReferences, View
+from textmover.types import Shown, Signature, SourcedReferences, View, plural
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 
     partners: list[StatisticRow] = []
     errors: list[StatisticRow] = []
     batches: set[int] = set()
-    start = cache(module.untrained)
+    start = cache(lambda: module.untrained(data))
     for source, part in data.judged:
         task, name = module.tasks[source.name], data.label(source, part)
         if isinstance(task, ClassificationTask):
@@ -194,7 +195,7 @@ AGREEMENT = "Agreement with the ratings"
 
 @dataclass(frozen=True)
 class PartReport:
-    """Gains on one part by statistic, each a mean over groups."""
+    """Gains on one part by statistic, each a mean over groups; segments and groups that enter the means."""
 
     name: str
     segments: int
@@ -269,15 +270,18 @@ class FitReport(Shown):
         ]
 
     def _warnings(self) -> list[str]:
-        """Return sentences on parts with too few references for reliable intervals, or undefined draws."""
+        """Return sentences for each part with groups or draws left out or too few references for intervals."""
         found = []
         for part in self.parts:
-            numbers = dict(next(iter(part.gains.values())).clusters)  # any statistic: they differ in groups left out
-            note = few_to_draw(numbers, "reference")
-            if note is not None:
-                found.append(note if len(self.parts) == 1 else f"{part.name}: {note}")
+            gain = next(iter(part.gains.values()))  # any statistic: they differ in groups left out
+            notes = [few_to_draw(dict(gain.clusters), "reference")]
+            if gain.excluded:
+                names = ", ".join((*gain.excluded[:5], *(("…",) if gain.excluded[5:] else ())))
+                groups = f"{plural(len(gain.excluded), 'group')} without a correlation"
+                notes.append(f"Left out {groups} (fewer than 3 segments, or equal ratings or scores): {names}.")
             if most := max(gain.undefined for gain in part.gains.values()):
-                found.append(f"{part.name}: up to {undefined_draws(most)}.")
+                notes.append(f"Up to {undefined_draws(most)}.")
+            found += [note if len(self.parts) == 1 else f"{part.name}: {note}" for note in notes if note is not None]
         return found
 
 
@@ -286,18 +290,16 @@ def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) 
 
     Parts with labels, paraphrases or marked errors are evaluated by their tasks.
     """
+    data.setup()
+    module.build_tasks(data)
     after = Scorer(module.metric)
     rated = [(source, name) for source, name in data.judged if isinstance(source, RatedSource)]
-    before = Scorer(module.untrained()) if rated else after
-    parts = [
-        PartReport(
-            name=data.label(source, name),
-            segments=len(source.parts[name]),
-            groups=len(set(source.groups_of(source.parts[name]))),
-            gains=_gains(before, after, source, name, samples),
-        )
-        for source, name in rated
-    ]
+    before = Scorer(module.untrained(data)) if rated else after
+    parts = []
+    for source, name in rated:
+        gains, groups = _gains(before, after, source, name, samples), Counter(source.groups_of(source.parts[name]))
+        counted = groups.keys() - next(iter(gains.values())).excluded
+        parts.append(PartReport(data.label(source, name), sum(groups[one] for one in counted), len(counted), gains))
     tasks = judge_tasks(module, data, samples=samples)
     return FitReport(parts, after.signature, module.start, data.describe(), data.notices, tasks)
 
