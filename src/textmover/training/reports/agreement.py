@@ -279,7 +279,7 @@ class FitReport(Shown):
                 names = ", ".join((*gain.excluded[:5], *(("…",) if gain.excluded[5:] else ())))
                 groups = f"{plural(len(gain.excluded), 'group')} without a correlation"
                 notes.append(f"Left out {groups} (fewer than 3 segments, or equal ratings or scores): {names}.")
-            if most := max(gain.undefined for gain in part.gains.values()):
+            if most := max(one.undefined for one in part.gains.values()):
                 notes.append(f"Up to {undefined_draws(most)}.")
             found += [note if len(self.parts) == 1 else f"{part.name}: {note}" for note in notes if note is not None]
         return found
