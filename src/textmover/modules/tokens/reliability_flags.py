@@ -27,14 +27,15 @@ in letters if it has fewer words."""
 MIN_TOKENS = 7
 """Number of tokens from which a text is checked for repetition."""
 
-LIKELY, POSSIBLE, READ_CHARACTERS = 0.5, 0.02, 300
-"""Probability from which a text is in a language, and up to which it is not; number of characters read."""
+LIKELY, POSSIBLE, UNLIKELY, READ_CHARACTERS = 0.5, 0.02, 0.002, 200
+"""Probability from which a text is in a language, up to which it is not, and below which it counts as 0; number of
+characters read."""
 
 FEW_LANGUAGES, MIN_SUM = 3, 0.8
 """Number of languages that share this probability if a text has words of any language, not names alone."""
 
-MIN_GRAMMAR = 0.1
-"""Share of :data:`ENGLISH_ALONE` from which a text counts as English without further checks."""
+MIN_ALONE, MIN_GRAMMAR = 0.1, 0.25
+"""Share of :data:`ENGLISH_ALONE`, or of all English function words with one of these, that only English has."""
 
 ENGLISH_ALONE = ENGLISH - frozenset(
     """
@@ -157,10 +158,11 @@ def _is_foreign(text: str) -> bool:
     if not text.isascii() and other_script(text, ("en",)):
         return True
     words = re.findall(r"[^\W\d_]+", text[:READ_CHARACTERS].lower())
-    if sum(map(ENGLISH_ALONE.__contains__, words)) >= MIN_GRAMMAR * len(words):
+    alone = sum(map(ENGLISH_ALONE.__contains__, words))
+    if alone >= MIN_ALONE * len(words) or (alone and sum(map(ENGLISH.__contains__, words)) >= MIN_GRAMMAR * len(words)):
         return False
-    odds = _clues(text).odds
-    return odds["en"] <= POSSIBLE and sum(share for _, share in odds.most_common(FEW_LANGUAGES)) >= MIN_SUM
+    ranked = _identifier().rank(text[:READ_CHARACTERS])
+    return sum(share for _, share in ranked[:FEW_LANGUAGES]) >= MIN_SUM and dict(ranked)["en"] <= POSSIBLE
 
 
 @functools.cache
@@ -250,7 +252,7 @@ class Clues(NamedTuple):
 
     Attributes:
         language: Code of its language; ``None`` if uncertain.
-        odds: Probability by language.
+        odds: Probability by language; that of unlikely ones is 0.
         scripts: Number of letters by script.
     """
 
@@ -262,6 +264,8 @@ class Clues(NamedTuple):
 def _clues(text: str) -> Clues:
     odds: Counter[str] = Counter()
     for code, probability in _identifier().rank(text[:READ_CHARACTERS]):
+        if probability < UNLIKELY:
+            break
         odds[SAME_LANGUAGE.get(code, code)] += probability
     [(language, most)] = odds.most_common(1)
     scripts = Counter(filter(None, map(_script, text[:READ_CHARACTERS])))
