@@ -109,6 +109,17 @@ def test_a_column_named_as_in_the_data_is_a_key(metrics, refused, write, column)
     assert "for every text of data, but got none for 1" in refused("evaluate", *command, write("s.tsv", lines[:-1]))
 
 
+def test_scores_that_the_description_names_stand_alone_unless_a_model_is_given(metrics, write):
+    lines = ["hypothesis\treference\tscore\tbleu", *(f"a{one}\tb{one}\t{one}\t{one * one}" for one in range(6))]
+    described = write("set.yaml", ["ratings: score", "references: reference", "scores: {BLEU: bleu}"])
+    command = ("--data", write("data.tsv", lines), "--set", described, "--samples", "20")
+    (found,) = metrics(*command)
+    assert list(found) == ["BLEU"]
+    assert found["BLEU"]["value"] == pytest.approx(np.corrcoef(np.arange(6), np.arange(6) ** 2)[0, 1])
+    (found,) = metrics(*command, "--baselines", "chrf")
+    assert list(found) == ["chrf", "BLEU"]
+
+
 def test_our_own_output_is_read_back_whatever_breaks_are_in_names(metrics, write, tmp_path):
     import json
 

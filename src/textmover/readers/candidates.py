@@ -154,7 +154,13 @@ class CandidateTable(Followed):
 
     def _of(self, row: TableRow) -> Candidates:
         references = None if self.references is None else _texts(row, self.references)
-        weights = None if self.weights is None else tuple(map(as_number, _list(row, self.weights, "numbers")))
+        listed = [] if self.weights is None else _list(row, self.weights, "numbers")
+        if wrong := [one for one in listed if math.isnan(as_number(one))]:
+            raise InputError(
+                f"Expected weights of at least 0 in {row.cell(self.weights or '')}, but got {told(wrong[0])}: write "
+                "numbers."
+            )
+        weights = None if self.weights is None else tuple(map(as_number, listed))
         return Candidates(
             _texts(row, self.candidates),
             references,

@@ -65,6 +65,8 @@ class Metrics:
 
     def check(self, sets: Sequence[Judgements], ready: Sequence[Sequence[MetricScores]]) -> None:
         """Resolve ``auto``; check that metric names are unique in each set and that ``--against`` has scores."""
+        if self._options.model is None and all(one.scores for one in sets):  # scores that the set describes
+            self.models = ()
         if AUTO in self.models:
             texts = [text for one in sets for text in one.hypotheses]
             auto = argparse.Namespace(**{**vars(self._options), "model": AUTO})

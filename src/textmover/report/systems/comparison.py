@@ -110,10 +110,13 @@ def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
         B against A: +0.1000 (+0.1000 to +0.1000), p = 0.010 (bootstrap), p = 0.010 (randomisation);
         better in 15, equal in 0, worse in 0 of 15 segments. B is better.
     """
+    tests = "one segment allows no test"
+    if found.scores.shape[1] > 1:
+        shown = (p_value(one.p_value, pair.least) for one in (pair.bootstrap, pair.randomisation))
+        tests = "p {} (bootstrap), p {} (randomisation)".format(*shown)
     return (
         f"{pair.second} against {pair.first}: {pair.bootstrap.difference:+.4f} ({pair.bootstrap.low:+.4f} to "
-        f"{pair.bootstrap.high:+.4f}), p {p_value(pair.bootstrap.p_value, pair.least)} (bootstrap), p "
-        f"{p_value(pair.randomisation.p_value, pair.least)} (randomisation); better in {pair.wins}, equal in "
+        f"{pair.bootstrap.high:+.4f}), {tests}; better in {pair.wins}, equal in "
         f"{pair.ties}, worse in {pair.losses} of {plural(found.scores.shape[1], 'segment')}. {verdict(pair, found)}"
     )
 
