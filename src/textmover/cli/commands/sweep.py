@@ -94,28 +94,33 @@ def _judge_all(
 
 def _print(results: Sequence[sweep.SettingResult], best: int | None, samples: int) -> None:
     groups_differ = len({result.mean.groups for result in results}) > 1
-    headers = ["Pearson", "95 % interval", "Spearman", "Kendall", *(["groups"] if groups_differ else []), "best"]
-    headers = [*results[0].values, *headers]
+    headers = [
+        *results[0].values,
+        "Pearson",
+        "95 % interval",
+        "Spearman",
+        "Kendall",
+        *["groups"] * groups_differ,
+        "best",
+    ]
     rows = []
     for index, result in enumerate(results):
         pearson, spearman, kendall = (number(getattr(result.mean, key), 4) for key in sweep.STATISTICS)
         interval = f"{number(result.interval.low)} to {number(result.interval.high)}"
         groups = [str(result.mean.groups)] if groups_differ else []
-        values = map(written, result.values.values())
-        rows.append((*values, pearson, interval, spearman, kendall, *groups, "*" if index == best else ""))
+        row = [pearson, interval, spearman, kendall, *groups, "*" if index == best else ""]
+        rows.append([*map(written, result.values.values()), *row])
     print_table(headers, rows, numbers=headers[:-1], narrow=headers)
     notes = [f"\nIntervals are those of the mean Pearson (bootstrap, {plural(samples, 'draw')} of whole references).\n"]
     if most := max(result.interval.undefined for result in results):
         notes.append(f"Up to {undefined_draws(most)}.\n")
-    undefined = dict.fromkeys(group for result in results for group in result.mean.undefined)
-    if undefined:
+    if undefined := dict.fromkeys(group for result in results for group in result.mean.undefined):
         somewhere = " of some settings" if groups_differ else ""
         notes.append(
             f"Left out of the mean{somewhere}: {', '.join(undefined)} (fewer than 3 segments, or scores that are all "
             "equal)\n"
         )
-    lower = [result for result in results if not result.higher_is_better]
-    if lower:
+    if lower := [result for result in results if not result.higher_is_better]:
         where = "" if len(lower) == len(results) else " in some settings"
         notes.append(f"Lower scores are better{where}, so negative correlations mean agreement there.\n")
     if best is not None and len(results) > 1:
