@@ -93,21 +93,13 @@ def _judge_all(
 
 
 def _print(results: Sequence[sweep.SettingResult], best: int | None, samples: int) -> None:
-    groups_differ = len({result.mean.groups for result in results}) > 1
-    headers = [
-        *results[0].values,
-        "Pearson",
-        "95 % interval",
-        "Spearman",
-        "Kendall",
-        *["groups"] * groups_differ,
-        "best",
-    ]
+    differ = len({result.mean.groups for result in results}) > 1
+    headers = [*results[0].values, "Pearson", "95 % interval", "Spearman", "Kendall", *["groups"] * differ, "best"]
     rows = []
     for index, result in enumerate(results):
         pearson, spearman, kendall = (number(getattr(result.mean, key), 4) for key in sweep.STATISTICS)
         interval = f"{number(result.interval.low)} to {number(result.interval.high)}"
-        groups = [str(result.mean.groups)] if groups_differ else []
+        groups = [str(result.mean.groups)] if differ else []
         row = [pearson, interval, spearman, kendall, *groups, "*" if index == best else ""]
         rows.append([*map(written, result.values.values()), *row])
     print_table(headers, rows, numbers=headers[:-1], narrow=headers)
@@ -115,7 +107,7 @@ def _print(results: Sequence[sweep.SettingResult], best: int | None, samples: in
     if most := max(result.interval.undefined for result in results):
         notes.append(f"Up to {undefined_draws(most)}.\n")
     if undefined := dict.fromkeys(group for result in results for group in result.mean.undefined):
-        somewhere = " of some settings" if groups_differ else ""
+        somewhere = " of some settings" if differ else ""
         notes.append(
             f"Left out of the mean{somewhere}: {', '.join(undefined)} (fewer than 3 segments, or scores that are all "
             "equal)\n"
