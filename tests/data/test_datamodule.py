@@ -445,3 +445,25 @@ def test_nothing_to_read_and_batches_of_nothing_are_refused(build):
     for name in ("batch_size", "validation_batch_size"):
         with pytest.raises(InputError, match=f"`{name}` to be at least 1, but got 0"):
             build(["x.tsv"], **{name: 0})
+
+
+def test_a_list_of_dicts_of_lists_is_a_list_of_tables(ratings):
+    rows = pd.read_csv(ratings, sep="\t")
+    parts, expected = [rows[:90].to_dict("list"), rows[90:].to_dict("list")], read(rows).segments
+    for given in (parts, rows.to_dict("records")):
+        found = read(given, scales="as-is").segments
+        assert [one.hypothesis for one in found] == [one.hypothesis for one in expected]
+
+
+@pytest.mark.parametrize(("kind", "task"), [(RatingsDataModule, {}), (LabelsDataModule, {"task": "mnli"})])
+def test_validation_without_a_file_is_refused(ratings, kind, task):
+    with pytest.raises(InputError, match="Expected `validation` to name at least one file, but got none"):
+        kind([ratings], validation=[], **task)
+
+
+def test_two_ways_to_write_one_path_read_it_once(ratings, monkeypatch):
+    folder, name = ratings.rsplit("/", 1)
+    monkeypatch.chdir(folder)
+    data = read([name, f"./{name}", ratings])
+    assert len(data.segments) + len(data.parts[HELD_BACK]) == 180
+    assert data.files == [name]

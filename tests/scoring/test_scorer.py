@@ -338,3 +338,30 @@ def test_what_is_no_list_of_texts_no_statistic_and_no_metric_is_refused(tiny_met
         Scorer(metric).fit(HYPOTHESES, ["a dog"])
     with pytest.raises(TypeError, match="`metric` to be a metric, but got None: load one with from_pretrained"):
         Scorer(None)
+
+
+def test_a_training_checkpoint_is_named_as_such(tmp_path, monkeypatch):
+    (tmp_path / "checkpoints").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name in ("run.ckpt", "checkpoints/run.ckpt"):
+        (tmp_path / name).write_bytes(b"of a run")
+        with pytest.raises(InputError, match=f"but {name} is a file: .*`textmover export`"):
+            Scorer.from_pretrained(name)
+
+
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [
+        ({}, []),
+        ({"temperature": 0.5}, ["calibration", "`temperature`"]),
+        ({"score": "recall", "rescale": False}, ["calibration", "`score`"]),
+        ({"temperature": 0.02, "multi_reference": "mean"}, []),
+        ({"temperature": 0.5, "calibrate": False}, []),
+    ],
+)
+def test_changed_scores_on_a_fitted_scale_warn_once(tmp_path, tiny_metric, caplog, options, warned):
+    folder = save_checkpoint(tiny_metric(calibrate=True, temperature=0.02), tmp_path / "metric", card="")
+    Scorer.from_pretrained(folder, device="cpu", **options).score(["tea"], ["tea"])
+    said = [one for one in caplog.messages if "of its training although" in one]
+    assert len(said) == bool(warned)
+    assert all(word in said[0] for word in warned)

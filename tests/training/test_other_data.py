@@ -1,6 +1,7 @@
 """A module meets other data than those it was set up with: their ratings count, and what was learned stays."""
 
 import logging
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +128,12 @@ def test_a_classifier_of_a_checkpoint_is_judged_without_a_trainer(tmp_path, tiny
     trainer.save_checkpoint(path)
     found = judge(ClassificationModule.load_from_checkpoint(path), ratings, samples=20)
     assert found.tasks[0].rows == judge(module, ratings, samples=20).tasks[0].rows
+
+
+def test_a_fitted_module_and_its_data_pickle(tmp_path, module):
+    ratings = data(tmp_path, 0)
+    fit(module, ratings)
+    copied, copied_data = pickle.loads(pickle.dumps((module, ratings)))
+    assert ratings_of(copied_data).tolist() == ratings_of(ratings).tolist()
+    for name, tensor in module.state_dict().items():
+        assert torch.equal(tensor, copied.state_dict()[name]), name

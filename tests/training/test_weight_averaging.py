@@ -267,3 +267,18 @@ def test_targets_that_are_scores_of_other_metrics_are_not_averaged(tmp_path, tin
     assert values.shape == (len(ratings.segments), 2)
     assert values.mean(dim=0).abs().max() < 1e-5
     assert values.square().mean(dim=0).sub(1).abs().max() < 1e-5
+
+
+def test_averaged_weights_are_not_resumed_without_the_callback(tmp_path, tiny_encoder):
+    data, path = rated(write_ratings(tmp_path / "ratings.tsv", 60)), tmp_path / "run.ckpt"
+    trainer = quiet_trainer(max_steps=2, limit_val_batches=0, callbacks=[WeightAverage(0.5)])
+    trainer.fit(over(tiny_encoder, RatingsModule), data)
+    trainer.save_checkpoint(path)
+
+    def resume(*callbacks: pl.Callback) -> None:
+        trainer = quiet_trainer(max_steps=3, limit_val_batches=0, callbacks=[*callbacks])
+        trainer.fit(over(tiny_encoder, RatingsModule), data, ckpt_path=path, weights_only=True)
+
+    resume(WeightAverage(0.5))
+    with pytest.raises(InputError, match="Expected the callback WeightAverage, since the run of the checkpoint"):
+        resume()

@@ -38,6 +38,10 @@ from textmover.types import CompositeMetric, InputError, SegmentMetric, check_wh
 
 logger = logging.getLogger(__name__)
 
+AFTER_SCALE = ("multi_reference", "mode", "fallback", "calibrate", "mark_errors", "dtype", "encoder", "revision",
+               "freeze_layers", "learn_temperature")  # fmt: skip
+"""Configuration fields that leave the scores of pairs alone."""
+
 METRIC_FOLDER = "metric"  # subfolder of a classifier's folder for the metric whose encoder it uses
 
 
@@ -148,6 +152,20 @@ def changes(folder: Path, overrides: Mapping[str, Any]) -> bool:
     return bool(saved.override(**overrides) != saved)
 
 
+def warn_of_scale(folder: Path, metric: Any, overrides: Mapping[str, Any]) -> None:
+    """Warn if overrides change scores before the calibration or baseline that the checkpoint keeps for them."""
+    config, parts = metric.config, {"calibration": "calibrate", "baseline": "rescale"}
+    saved = type(config).from_dict(check_checkpoint(folder)["metric"])
+    kept = [part for part, field in parts.items() if getattr(saved, field, False) and getattr(config, field)]
+    changed = [one for one in overrides if one not in AFTER_SCALE and getattr(saved, one) != getattr(config, one)]
+    if kept and changed:
+        logger.warning(
+            "%s keeps the %s of its training although `%s` differs, so its scores are off that scale: leave it out, or "
+            "train with it.",
+            folder, " and ".join(kept), changed[0],
+        )  # fmt: skip
+
+
 def metric_named(name: object) -> str | None:
     """Describe a named metric for messages; ``None`` for an unknown name or a folder without a checkpoint."""
     if not isinstance(name, (str, Path)):
@@ -239,7 +257,14 @@ def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | N
         return Path(text).expanduser()
     if released := released_folder(text):
         return released
-    if text not in PRESETS and text.count("/") == 1 and not text.startswith((".", "/", "~")):
+    if text in PRESETS:
+        return None
+    if Path(text).expanduser().is_file():
+        raise InputError(
+            f"Expected the metric to be a preset, a checkpoint folder or a hub id, but {text} is a file: if it is a "
+            "checkpoint of training, export it first with `textmover export` and name the folder."
+        )
+    if text.count("/") == 1 and not text.startswith((".", "/", "~")):
         return _download(text, revision)
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NoReturn, TypeVar
 
 import pytorch_lightning as pl
@@ -109,7 +109,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
             self._tokenizer(),
             mix=self.batch_counts,
             seed=self.seed,
-            epoch=lambda: trainer.current_epoch,
+            epoch=partial(getattr, trainer, "current_epoch"),  # unlike a lambda, it pickles
             rank=trainer.global_rank,
             world=trainer.world_size,
             workers=self.workers,

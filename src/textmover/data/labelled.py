@@ -248,6 +248,8 @@ class LabelsDataModule(SourcesDataModule):
         if self.columns.label is None:
             raise InputError("Expected `columns.label` to name the column of the labels, but got none: name it.")
         check_least(3, most=3 if most is None else most)
+        if validation is not None and not validation:
+            raise InputError("Expected `validation` to name at least one file, but got none: name one.")
         self.validation_files = list(validation or [])
         self.splits = split, validation_split or ("validation" if task is None else TASKS[task].validation)
         self.where, self.validation_where, self.without = where or {}, validation_where or {}, list(without or [])

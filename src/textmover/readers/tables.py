@@ -228,14 +228,24 @@ def _is_saved_data_set(path: Path) -> bool:
 
 
 def named_tables(given: Any, argument: str) -> dict[str, str | MemoryTable]:
-    """Return paths and in-memory tables by name, from a single table or a list."""
-    single = not isinstance(given, (list, tuple)) or (bool(given) and all(isinstance(item, Mapping) for item in given))
+    """Return paths and in-memory tables by name, from a single table or a list; paths of one file are read once."""
+    listed = isinstance(given, (list, tuple))
+    if listed and not given:
+        raise InputError(f"Expected `{argument}` to name at least one file, but got none: name one.")
+    single = not listed or all(isinstance(item, Mapping) and not _is_table(item) for item in given)
     tables: dict[str, str | MemoryTable] = {}
     for index, item in enumerate([given] if single else given):
         name = argument if single else f"{argument}[{index}]"
         table = os.fspath(item) if isinstance(item, (str, os.PathLike)) else _in_memory(item, name)
-        tables[str(table)] = table
-    return tables
+        tables.setdefault(os.path.realpath(table) if isinstance(table, str) else str(table), table)
+    return {str(table): table for table in tables.values()}
+
+
+def _is_table(value: Mapping[Any, Any]) -> bool:
+    """Return whether a mapping holds columns of one length rather than the cells of a row."""
+    columns = list(value.values())
+    listed = all(hasattr(one, "__len__") and not isinstance(one, (str, bytes, Mapping)) for one in columns)
+    return listed and len({len(one) for one in columns}) == 1
 
 
 def _in_memory(value: Any, argument: str) -> MemoryTable:

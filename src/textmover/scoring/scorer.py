@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from textmover.checkpoints.hub import default_metric, released_folder
-from textmover.checkpoints.loading import changes, checkpoint_folder, load_metric
+from textmover.checkpoints.loading import changes, checkpoint_folder, load_metric, warn_of_scale
 from textmover.checkpoints.statistics_files import load_statistics
 from textmover.modules.devices import lasting, log_device, resolve_device
 from textmover.modules.tokens.text_arguments import (
@@ -123,6 +123,9 @@ class Scorer(ScorerStatistics):
         check_backend(backend, target)
         with torch.device("cpu"):  # independent of torch's default device
             metric = load_metric(name, revision=revision, **overrides)
+            checkpoint = checkpoint_folder(name, revision)
+            if checkpoint is not None and overrides:
+                warn_of_scale(checkpoint, metric, overrides)
         load_statistics(metric, *((statistics,) if isinstance(statistics, (str, Path)) else statistics))
         if isinstance(metric, nn.Module):
             metric.to(target)
@@ -134,9 +137,7 @@ class Scorer(ScorerStatistics):
                     "choose for each of them again: choose 'exact', 'fast' or 'int8'."
                 )
             memory.join(metric, f"{precision} {backend}")
-        run_with = functools.partial(
-            apply_precision, precision=precision, backend=backend, checkpoint=checkpoint_folder(name, revision)
-        )
+        run_with = functools.partial(apply_precision, precision=precision, backend=backend, checkpoint=checkpoint)
         choose_later = precision == "auto" and metric.needs_fit  # choosing a precision needs the statistics
         with contextlib.nullcontext() if memory is None else memory.asleep():  # probe sentences are not cached
             metric = metric if choose_later else run_with(metric)

@@ -120,15 +120,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
 
     def _trainable(self, **overrides: Any) -> Any:
         # Any: Python has no type for the intersection of TrainableMetric and nn.Module.
-        try:
-            loaded = load_metric(self.start, shipped=False, **overrides)  # the mean is fitted on the training part
-        except InputError as error:
-            if not Path(self.start).expanduser().is_file():
-                raise
-            raise InputError(
-                f"Expected `metric` to be a preset, a checkpoint folder or a hub id, but {self.start} is a file: if it "
-                "is a checkpoint of training, export it first with `textmover export` and name the folder."
-            ) from error
+        loaded = load_metric(self.start, shipped=False, **overrides)  # the mean is fitted on the training part
         if not isinstance(loaded, TrainableMetric) or not isinstance(loaded, nn.Module):
             raise InputError(f"Expected a trainable metric, but got {self.start!r}: choose one of `textmover list`.")
         if not any(True for _ in loaded.encoder_parameters()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
@@ -144,22 +144,21 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: Optimiz
         >>> [factor(step) for step in (0, 1, 2, 6, 10)]
         [0.0, 0.5, 1.0, 0.5, 0.0]
     """
+    still = (round(group.get("below", 0) * config.thaw * steps) for group in optimizer.param_groups)
+    return LambdaLR(optimizer, [partial(_factor, steps=steps, still=one, config=config) for one in still])
+
+
+def _factor(step: int, *, steps: int, still: int, config: OptimizerConfig) -> float:
+    """Return the factor of a group that stays as it is for ``still`` steps; pickles, unlike a local function."""
     # A single step uses the peak rate.
     warmup_steps = max(1, round(config.warmup * steps)) if config.warmup and steps > 1 else 0
-    decay_steps = max(1, steps - warmup_steps)
-
-    def factor(step: int, still: int) -> float:
-        if step < still:
-            return 0.0
-        if step < warmup_steps:
-            return step / warmup_steps
-        done = min(1.0, (step - warmup_steps) / decay_steps)
-        rate = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[config.schedule]
-        return config.final + (1 - config.final) * rate
-
-    still = (round(group.get("below", 0) * config.thaw * steps) for group in optimizer.param_groups)
-    factors: list[Callable[[int], float]] = [partial(factor, still=one) for one in still]
-    return LambdaLR(optimizer, factors)
+    if step < still:
+        return 0.0
+    if step < warmup_steps:
+        return step / warmup_steps
+    done = min(1.0, (step - warmup_steps) / max(1, steps - warmup_steps))
+    rate = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[config.schedule]
+    return config.final + (1 - config.final) * rate
 
 
 def settings_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:

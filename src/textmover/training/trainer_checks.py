@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.callbacks import ModelCheckpoint, WeightAveraging
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from pytorch_lightning.plugins.io.wrapper import _WrappingCheckpointIO
 from pytorch_lightning.utilities.exceptions import SIGTERMException
@@ -154,6 +154,12 @@ def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
         raise InputError(
             f"Expected a checkpoint to resume from, but it holds only weights, without `{missing[0]}`: give one "
             "written with `save_weights_only: false`, or export it and name it as `metric` to start from."
+        )
+    averages = any(isinstance(one, WeightAveraging) for one in module.trainer.callbacks)
+    if "averaging_state" in content and not averages:
+        raise InputError(
+            "Expected the callback WeightAverage, since the run of the checkpoint averaged weights, but the trainer "
+            "has none: add it, or export the checkpoint and name it as `metric` to start from."
         )
     saved = content["textmover"]
     by_depth = module.optimizer_config.by_depth
