@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.readers.csv_and_jsonl import named, without_blank_end
-from textmover.readers.judgements.rows import CellTable, as_text, read_cells
+from textmover.readers.judgements.rows import CellTable, as_text, check_names, read_cells
 from textmover.readers.lines import check_equal_lengths, usable
 from textmover.readers.row_streams import check_distinct
 from textmover.readers.segments import TableRow, as_number, finite, joined_groups, named_fields, read_lines, read_rows
@@ -247,6 +247,8 @@ def read_system_table(
         for row, _ in pairs
     ]
     row_groups = [joined_groups([row.group(column) for column in groups]) for row, _ in pairs]
+    check_names("system", (name for _, name in pairs))
+    check_names("group", row_groups)
     indices, lone = _comparable(row_groups, [name for _, name in pairs], path)
     _check_once(pairs, items, row_groups, item)
     outputs = [pairs[index][0] for index in indices]

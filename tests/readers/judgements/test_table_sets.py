@@ -366,3 +366,15 @@ def test_years_of_sts(shared_folder):
         "2015": 3000,
         "2016": 1186,
     }
+
+
+@pytest.mark.parametrize("column", ["system", "lp"])
+@pytest.mark.parametrize(("one", "other"), [("\u00e9", "e\u0301"), ("A", "A "), ("b c", "b\u00a0c")])
+def test_names_that_look_the_same_are_refused(tmp_path, column, one, other):
+    """They would be two systems or groups in the same table."""
+    row = {"lp": "de", "system": "S", "hypothesis": "h", "reference": "r"}
+    rows = [{**row, "seg": str(n), "score": n} for n in range(4)]
+    rows[1][column], rows[3][column] = one, other
+    description = SetDescription(groups=("lp",), item="seg", system="system")
+    with pytest.raises(InputError, match=r"s that look different, but got '.*' and '.*': write them alike"):
+        read_judgements(jsonl(tmp_path, *rows), description)

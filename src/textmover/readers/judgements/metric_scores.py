@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from textmover.readers.csv_and_jsonl import named, without_blank_end
-from textmover.readers.judgements.rows import CellTable, as_text, number, read_cells, says_nan
+from textmover.readers.judgements.rows import CellTable, as_text, folded, number, read_cells, says_nan
 from textmover.readers.judgements.table_sets import set_name
 from textmover.readers.segments import FINITE, NO_GROUP, IfThere, check_columns, finite, read_lines, told
 from textmover.readers.tables import is_table
@@ -158,7 +157,7 @@ def _check_texts(table: CellTable, judgements: Judgements, order: np.ndarray, me
         for place, row in zip(range(size), (table.rows[one] for one in order), strict=True):
             if column in texts:
                 expected: object = texts[column][place]
-                alike = _folded(as_text(row.cells.get(column))) == _folded(texts[column][place])
+                alike = folded(as_text(row.cells.get(column))) == folded(texts[column][place])
             else:
                 expected = ratings[column][place]
                 rating = number(row, column, missing=True, hint="correct it")
@@ -169,10 +168,6 @@ def _check_texts(table: CellTable, judgements: Judgements, order: np.ndarray, me
                     f"Expected {told(expected)} in {row.cell(column)}, as in {judgements.name}, but got "
                     f"{told(row.cells.get(column))}: put the rows in order, add a column of items, or rename {column}."
                 )
-
-
-def _folded(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judgements: Judgements) -> np.ndarray:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,20 @@ class JudgedText(NamedTuple):
     scores: tuple[float, ...] = ()  # scores in the file, one for each metric
 
 
+def folded(text: str) -> str:
+    """Return a text in Unicode NFC with single spaces."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def check_names(what: str, names: Iterable[str]) -> None:
+    """Raise an error if two names differ only in spaces or Unicode normalisation, so that they look the same."""
+    first: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        other = first.setdefault(folded(name), name)
+        if other != name:
+            raise InputError(f"Expected {what}s that look different, but got {other!a} and {name!a}: write them alike.")
+
+
 def assembled(
     name: str,
     texts: Sequence[JudgedText],
@@ -45,14 +60,17 @@ def assembled(
     def unless_empty(field: str) -> tuple[str, ...] | None:
         values = tuple(getattr(text, field) for text in texts)
         lacking = [text.place for text, value in zip(texts, values, strict=True) if not value.strip()]
-        if lacking and len(lacking) < len(values) and field != "source":
+        if lacking and len(lacking) < len(values):
             raise InputError(
                 f"Expected each text to name its {field}, but got an empty cell in {lacking[0]}: name it, or remove "
                 "the row."
             )
         return values if any(values) else None
 
-    sides = any(text.references for text in texts), any(text.source for text in texts)
+    for field in ("system", "group"):  # not items, which may be texts
+        check_names(field, (getattr(text, field) for text in texts))
+    sources = tuple(text.source for text in texts)
+    sides = any(text.references for text in texts), any(sources)
 
     def compared(text: JudgedText) -> SourcedReferences:
         first, second = (text.place if side else "" for side in sides)
@@ -68,7 +86,7 @@ def assembled(
         systems=unless_empty("system"),
         preferences=preferences,
         scores=_columns(metrics, [text.scores for text in texts]),
-        sources=unless_empty("source"),
+        sources=sources if any(sources) else None,
         left_out=dict(left_out or {}),
     )
 
