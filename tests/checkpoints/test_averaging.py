@@ -355,6 +355,14 @@ def test_what_has_no_table_is_refused_or_told(tiny_metric, folder, caplog):
     assert "has no encoder to train" in caplog.text
 
 
+def test_learned_token_weights_go_with_all_directions(tiny_metric):
+    metric = tiny_metric(layer=0, weights="learned")
+    torch.nn.init.normal_(metric.weighting.importance.weight)
+    assert torch.equal(as_token_table(metric).weighting.importance.weight, metric.weighting.importance.weight)
+    with pytest.raises(InputError, match="`dimension` to be null where token weights are learned"):
+        as_token_table(metric, 8)
+
+
 def test_commands_refuse_windows_over_a_table(folder, capsys):
     assert main(["score", "a dog", "the dog", "--model", str(folder), "--long-texts", "window"]) == 2
     assert "Expected `--long-texts` to be 'truncate' or 'error' for a table of token vectors" in capsys.readouterr().err

@@ -237,11 +237,16 @@ def as_token_table(metric: Any, dimension: int | None = None, texts: Sequence[st
         texts: Corpus to refit the corpus mean and the baseline, which depend on the directions kept.
 
     Raises:
-        InputError: If the metric is not of the transport family, uses a layer other than 0 (the embeddings), or needs
-            texts to refit statistics.
+        InputError: If the metric is not of the transport family, uses a layer other than 0 (the embeddings), needs
+            texts to refit statistics, or has learned token weights and directions are to be cut.
     """
     if not isinstance(metric, MetricModel):
         raise InputError(f"Expected a metric of the transport family to make a table of, but got {metric.config.kind}.")
+    if dimension is not None and metric.config.weights == "learned":
+        raise InputError(
+            "Expected `dimension` to be null where token weights are learned, which read all directions, but got "
+            f"{dimension}: learn them on the table."
+        )
     table = MetricModel(metric.config.override(freeze_layers=None), as_table(metric.parts, dimension))
     changed = ("encoder.", *(f"{one}." for one in ("centering", "baseline") if dimension is not None))
     state = {name: one for name, one in metric.state_dict().items() if not name.startswith(changed)}
