@@ -204,7 +204,7 @@ CASES = {
         --encoder encoder --output /dev/full --format html | No space left
         --model nope | a preset, but got 'nope'
         --temperature -1 | temperature
-        --centering batch | reads each text by itself
+        --model twmd --centering batch | reads each text by itself
         --encoder encoder --model twmd --centering corpus | --fit-on FILE
         "c d" --encoder encoder --model twmd --multi-reference all | one reference to explain""",
     "explain -i h.txt r.txt": """

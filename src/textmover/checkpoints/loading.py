@@ -162,7 +162,7 @@ def warn_of_scale(folder: Path, metric: Any, overrides: Mapping[str, Any]) -> No
         logger.warning(
             "%s keeps the %s of its training although `%s` differs, so its scores are off that scale: leave it out, or "
             "train with it.",
-            folder, " and ".join(kept), changed[0],
+            folder.name, " and ".join(kept), changed[0],
         )  # fmt: skip
 
 
