@@ -64,10 +64,10 @@ def _within(low: float, high: float, *, above: bool = False) -> Callable[[float]
     return lambda value: low <= value <= high and not (above and value == low)
 
 
-POSITIVE = _within(0, sys.float_info.max, above=True), "a finite number above 0"
-NOT_NEGATIVE = _within(0, sys.float_info.max), "a finite number of at least 0"
 IDF_WEIGHTS = ("idf", "tf-idf")  # token weights that are fitted on texts
 
+POSITIVE = _within(0, sys.float_info.max, above=True), "a finite number above 0"
+NOT_NEGATIVE = _within(0, sys.float_info.max), "a finite number of at least 0"
 PENALTY = _within(0, math.inf), 'a number of at least 0 or "inf"'
 NUMBERS = {
     "routing_step": POSITIVE,

@@ -69,6 +69,11 @@ def legible(text: str) -> str:
     return text.strip() if any(unicodedata.category(one) not in INVISIBLE for one in text) else ""
 
 
+def folded(text: str) -> str:
+    """Return a text in Unicode NFC with single spaces."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
 def is_unicode(text: str) -> bool:
     """Return whether a text can be encoded as UTF-8, i.e. contains no half of a surrogate pair."""
     return text.isascii() or SURROGATE.search(text) is None  # isascii is a constant-time check

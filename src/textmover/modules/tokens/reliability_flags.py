@@ -16,7 +16,7 @@ import numpy as np
 
 from textmover.modules.tokens.weighting import ENGLISH
 from textmover.types import SourcedReferences, TokenBatch
-from textmover.types.word_splitting import SCRIPTS
+from textmover.types.word_splitting import SCRIPTS, folded
 
 MAX_SHARE = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
 
@@ -208,12 +208,8 @@ def repeats_phrase(text: str) -> bool:
 
 def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> np.ndarray:
     """Return which hypotheses equal their source except for white space and Unicode normalisation, bool ``[n]``."""
-
-    def words(text: str) -> list[str]:
-        return unicodedata.normalize("NFC", text).split()
-
     pairs = zip(hypotheses, sources, strict=True)
-    return np.array([source is not None and words(text) == words(source) for text, source in pairs], dtype=bool)
+    return np.array([source is not None and folded(text) == folded(source) for text, source in pairs], dtype=bool)
 
 
 def side_flags(

@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from textmover.readers.csv_and_jsonl import named, without_blank_end
-from textmover.readers.judgements.rows import CellTable, as_text, folded, number, read_cells, says_nan
+from textmover.readers.judgements.rows import CellTable, as_text, number, read_cells, says_nan
 from textmover.readers.judgements.table_sets import set_name
 from textmover.readers.segments import FINITE, NO_GROUP, IfThere, check_columns, finite, read_lines, told
 from textmover.readers.tables import is_table
 from textmover.types import InputError, Judgements, plural
+from textmover.types.word_splitting import folded
 
 ROLES = ("group", "item", "system")  # columns that identify the texts of a set
 

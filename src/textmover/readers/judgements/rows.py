@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +13,7 @@ import numpy as np
 from textmover.readers.segments import TableRow, check_columns, finite
 from textmover.readers.tables import open_tables
 from textmover.types import InputError, Judgements, SourcedReferences
+from textmover.types.word_splitting import folded
 
 ALL = "all"  # group of texts without a group
 
@@ -30,11 +30,6 @@ class JudgedText(NamedTuple):
     system: str = ""  # system that produced it; empty if unknown
     source: str = ""  # text that it was made from; empty if unknown
     scores: tuple[float, ...] = ()  # scores in the file, one for each metric
-
-
-def folded(text: str) -> str:
-    """Return a text in Unicode NFC with single spaces."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def check_names(what: str, names: Iterable[str]) -> None:
