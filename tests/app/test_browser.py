@@ -200,6 +200,16 @@ def test_keys_belong_to_whoever_types(folder, serve, visit):
     page.until_text("#tm-status", "The comment is saved when you leave its field")
     box.send_keys(Keys.TAB)
     page.until_text("#tm-status", "comment")
+    # Enter sends it, too; leaving the field then, or with the text that was there, sends nothing and waits for nothing.
+    box.send_keys("x" + Keys.BACKSPACE + Keys.TAB)
+    assert page.text("#tm-status") == ""
+    box.send_keys("4" + Keys.ENTER)
+    page.wait(lambda: open_project(folder).said("Ada")["i0"].comment == "1 23u4")
+    page.until_text("#tm-status", "Saved")
+    box.send_keys(Keys.TAB)
+    assert "Saving" not in page.text("#tm-status")
+    box.send_keys(Keys.BACKSPACE + Keys.TAB)
+    page.until_text("#tm-status", "Saved")
     assert (page.key(), page.checked()) == ("i0", [0, 0, 0])
     assert open_project(folder).said("Ada")["i0"].comment == "1 23u"
     # Keys that are pressed before the next text is there are meant for it.

@@ -12,6 +12,7 @@
   let run = null;
   let failed = null;
   let typed = null; // field of a comment with unsaved changes
+  let given = ""; // its text when it was entered or last sent
 
   // Return the window and sequence number of an action. Gradio sends one input up to three times, with one number.
   const name = Math.random().toString(36).slice(2);
@@ -210,10 +211,18 @@
       tell("tm-unsaved", "The comment is saved when you leave its field.");
     }
   }, true);
-  addEventListener("focusout", () => {
+  const leaveComment = () => {
     if (!typed) return;
+    const same = typed.value === given; // then no answer follows
+    given = typed.value;
     typed = null;
-    saving();
+    if (same) tell("tm-unsaved", "");
+    else saving();
+  };
+  addEventListener("focusin", (event) => { if (event.target.closest?.("#tm-comment")) given = event.target.value; });
+  addEventListener("focusout", leaveComment, true);
+  addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.target === typed) leaveComment();
   }, true);
 
   window.textmoverSaving = saving;
