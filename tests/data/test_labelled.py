@@ -56,6 +56,12 @@ def test_validation_files_take_the_place_of_a_held_back_part(pairs):
     assert len(source.items) == len(source.parts["held-back"]) == 150
 
 
+def test_a_file_with_two_paths_is_read_once(pairs):
+    again = str(Path(pairs).parent / "." / ".." / Path(pairs).parent.name / Path(pairs).name)
+    source = read([pairs, again], "mnli", COLUMNS, validation=[pairs, again], where={"genre": ["g0"]})
+    assert (len(source.items), len(source.parts["held-back"])) == (150, 300)
+
+
 def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
     path = write_table(tmp_path / "test.tsv", "a\tb", ["HYPOTHESIS 4.\tpremise 1.", "Premise 2.\tnothing"])
     source = read([pairs], "mnli", validation=[pairs], without=[PairFile(path, ("a", "b"))])

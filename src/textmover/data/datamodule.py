@@ -16,7 +16,7 @@ from textmover.data.rating_scales import Annotators, Scales, beyond_range, on_on
 from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_least
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, parted, share_note, split_held_back
 from textmover.readers.segments import Columns, read_segments
-from textmover.readers.tables import named_tables, rows_where
+from textmover.readers.tables import named_tables, rows_where, unique_files
 from textmover.types import InputError, Segment, plural
 from textmover.types.argument_checks import CheckedArguments
 
@@ -57,7 +57,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         self.batch_size, self.validation_batch_size = batch_sizes
         check_least(1, batch_size=self.batch_size, validation_batch_size=self.validation_batch_size)
         self._seed, self.workers, self.notice = seed, workers, notice
-        self.files = [name for names in (files or {}).values() for name in names]
+        self.files = [name for names in (files or {}).values() for name in unique_files(names)]
         self.sources: dict[str, Source[Any]] = {}  # by name, after :meth:`setup`
         self.resume_other_data = False  # whether to allow resuming with other data or another batch size
 

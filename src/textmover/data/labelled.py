@@ -17,7 +17,7 @@ from textmover.data.leakage import PairFile, normalised_pair, without_files
 from textmover.data.sources import Batch, Source, Tokenize, check_least
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
 from textmover.readers.segments import read_rows
-from textmover.readers.tables import rows_where
+from textmover.readers.tables import rows_where, unique_files
 from textmover.types import InputError, TokenBatch, check_choice, plural
 
 logger = logging.getLogger(__name__)
@@ -250,7 +250,7 @@ class LabelsDataModule(SourcesDataModule):
         check_least(3, most=3 if most is None else most)
         if validation is not None and not validation:
             raise InputError("Expected `validation` to name at least one file, but got none: name one.")
-        self.validation_files = list(validation or [])
+        self.validation_files = unique_files(validation or [])
         self.splits = split, validation_split or ("validation" if task is None else TASKS[task].validation)
         self.where, self.validation_where, self.without = where or {}, validation_where or {}, list(without or [])
         self.held_back, self.most = held_back, most

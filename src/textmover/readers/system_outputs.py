@@ -62,12 +62,12 @@ def read_system_scores(
         scores[path] = next(iter(table.scores.values()))
     check_equal_lengths(scores)
     for table in tables[1:]:
-        _check_alike(tables[0], table)
+        check_same_segments(tables[0], table)
     signatures = {table.signature for table in tables}
     return SystemScores(scores, tables[0].lines, signatures.pop() if len(signatures) == 1 else "")
 
 
-def _check_alike(first: SystemScores, second: SystemScores) -> None:
+def check_same_segments(first: SystemScores, second: SystemScores) -> None:
     """Raise an error if a column that both tables have tells that their rows are not of the same segments."""
     present = [dict.fromkeys(name for row in table.rows for name in row.cells) for table in (first, second)]
     for column in (name for name in present[0] if name in present[1] and name not in (*first.scores, *second.scores)):
@@ -77,8 +77,8 @@ def _check_alike(first: SystemScores, second: SystemScores) -> None:
         if keys and place is not None:
             raise InputError(
                 f"Expected rows of the same segments, but got {column} {one[place]!r} in {first.rows[place].place} and "
-                f"{other[place]!r} in {second.rows[place].place}: sort both files alike, or give one table with a "
-                "column for each system."
+                f"{other[place]!r} in {second.rows[place].place}: sort both files alike, or give one table that "
+                "holds both."
             )
 
 

@@ -162,6 +162,16 @@ def test_ready_scores_with_their_texts(run, compared, files, write):
     assert GOOD[1] not in page
 
 
+def test_ready_scores_of_other_segments_than_the_data_are_refused(run, refused, write):
+    data = write("data.csv", ["id,a,b,ref", *(f"s{place},x {place},y {place},z {place}" for place in range(4))])
+    given = ["--data", data, "--hypothesis-column", "a", "--hypothesis-column", "b", "--reference-column", "ref", *FEW]
+    scores = [f"s{place},{place},{1 - place}" for place in range(4)]
+    run("compare", *given, "--scores", write("same.csv", ["id,a,b", *scores]), "--score-columns", "a", "b").ok()
+    turned = write("turned.csv", ["id,a,b", *scores[::-1]])
+    said = refused("compare", *given, "--scores", turned, "--score-columns", "a", "b")
+    assert f"got id 's3' in line 2 of {turned} and 's0' in line 2 of {data}: sort both files alike" in said
+
+
 def test_lower_is_better_and_a_file_for_each_system(run, write):
     table = write("ter.tsv", ["a\tb", *(f"{place}\t{place + 1}" for place in range(40))])
     given = ["compare", "--scores", table, *FEW]

@@ -12,9 +12,10 @@ from textmover.cli.options.input_tables import first_set_flag, refuse_table_opti
 from textmover.files import write_output
 from textmover.meta_evaluation.statistics.scores import Vector
 from textmover.readers.file_options import flags_named
+from textmover.readers.judgements.rows import read_cells
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.row_streams import Row, TableFile, TextFiles
-from textmover.readers.system_outputs import digest_signature, read_system_scores
+from textmover.readers.system_outputs import SystemScores, check_same_segments, digest_signature, read_system_scores
 from textmover.report.explanation.output import Target, choose_target
 from textmover.runs.score_run import score_pairs
 from textmover.scoring.field_options import given_fields
@@ -118,6 +119,9 @@ def _read_systems(options: argparse.Namespace) -> ScoredSystems:
             f"Expected {plural(len(rows), 'score')}, one for each segment, but got {len(table.lines)} in "
             f"{options.scores[0]}: give the scores of the same segments."
         )
+    if options.data not in (None, "-"):  # standard input is read once
+        cells = read_cells(options.data, None, format=options.data_format, split=options.split or "train")
+        check_same_segments(table, SystemScores({}, table.lines, rows=cells.rows))
     scores = dict(zip(names, table.scores.values(), strict=True))
     lines = [row.line for row in rows] or table.lines
     signature = table.signature or digest_signature(options.scores, table)
