@@ -265,6 +265,20 @@ def test_an_empty_side_moves_nothing_with_finite_gradients(problem, case, dtype,
 
 
 @each_case
+def test_a_side_without_tokens_moves_nothing(problem, case):
+    whole = problem(3)
+    for rows, columns in ((0, 5), (6, 0), (0, 0)):
+        a, b, row_mask, column_mask = (
+            tensor[:, :count] for tensor, count in zip(whole[1:], (rows, columns) * 2, strict=True)
+        )
+        similarity = whole.similarity[:, :rows, :columns].requires_grad_()
+        found = case(type(whole)(similarity, a, b, row_mask, column_mask))
+        assert all((value == 0).all() for value in found.values())
+        assert all(value.shape == (3,) for value in without_plan(found).values())
+        assert found.get("plan") is None or found["plan"].shape == (3, rows, columns)
+
+
+@each_case
 def test_float32_is_near_float64_and_autocast_changes_nothing(problem, case):
     given = problem(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):

@@ -120,6 +120,15 @@ def test_whole_numbers_will_do():
     assert found == combined_loss(scores, ratings, {"mse": 1.0, "hinge": {"weight": 2.0, "margin": 3.0}})
 
 
+@each_loss
+@pytest.mark.usefixtures("without_shape_checks")
+def test_shapes_that_would_be_broadcast_are_refused(loss):
+    scores, ratings = draw(4)
+    for wrong in ((scores[:, None], ratings), (scores, ratings[:, None]), (scores, ratings[:1]), (scores[0], ratings)):
+        with pytest.raises(ValueError, match=r"Expected `scores` and `ratings` of one shape \[B\], but got \["):
+            loss(*wrong)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_options_are_those_that_the_function_takes(name):
     taken = [one.name for one in inspect.signature(LOSSES[name]).parameters.values() if one.kind is one.KEYWORD_ONLY]

@@ -259,3 +259,11 @@ def test_bad_arguments_are_named(problem, metric):
         metric(given, 0.1, value="plan")
     with pytest.raises(ValueError, match=r"Expected `alpha` to be between 0 and 1, but got -0\.5"):
         metric(given, 0.1, alpha=-0.5)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 1.0])
+def test_autocast_changes_no_value_without_a_plan(problem, temperature):
+    given = problem(dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = twmd(*given[:3], temperature)
+    assert torch.equal(found.f, twmd(*given[:3], temperature).f)

@@ -97,6 +97,19 @@ def test_columns_that_are_not_there_or_twice(frame, tiny_scorer):
         score_frame(frame, "output", [], tiny_scorer)
 
 
+@pytest.mark.parametrize("names", [(0, 1), (("said", "by us"), ("said", "by them")), (("output",), ("gold",))], ids=str)
+def test_columns_whose_names_are_no_texts(frame, tiny_scorer, names):
+    named = frame[["output", "gold"]].set_axis(names, axis=1)
+    found = score_frame(named, *names, tiny_scorer)
+    assert found.tolist() == score_frame(frame, "output", "gold", tiny_scorer).tolist()
+
+
+def test_other_tables_are_refused(frame, tiny_scorer):
+    for other, kind in ((frame["output"], "Series"), (frame.to_dict("list"), "dict")):
+        with pytest.raises(TypeError, match=f"Expected a pandas data frame, but got {kind}: convert it"):
+            score_frame(other, "output", "gold", tiny_scorer)
+
+
 def test_no_rows(frame, tiny_scorer):
     found = score_frame(frame[:0], "output", "gold", tiny_scorer, full=True)
     assert (len(found), list(found.columns)) == (0, ["score", "precision", "recall", "f1"])

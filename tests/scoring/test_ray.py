@@ -70,6 +70,9 @@ def test_pandas_and_arrow(scorer, batch):
     assert isinstance(table, pyarrow.Table)
     assert table.schema.field("score").type == pyarrow.float64()
     np.testing.assert_array_equal(table["score"].to_numpy(), scored)
+    rows = scorer(pyarrow.RecordBatch.from_pydict(batch))
+    assert isinstance(rows, pyarrow.RecordBatch)
+    np.testing.assert_array_equal(rows["score"].to_numpy(), scored)
 
 
 def test_several_references_and_other_names(options, batch):

@@ -6,6 +6,7 @@ from collections import UserDict
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 
@@ -149,6 +150,8 @@ def test_whatever_gives_texts_in_order_is_taken(scorer):
         (pd.Series(HYPOTHESES), pd.Series(REFERENCES).to_frame()[0]),
         (pairs.keys(), pairs.values()),
         (HYPOTHESES, np.array(REFERENCES)[:, None]),
+        (pa.array(HYPOTHESES), pa.chunked_array([REFERENCES[:1], REFERENCES[1:]])),
+        (pa.array(HYPOTHESES).dictionary_encode(), pa.array([[one] for one in REFERENCES])),
     ):
         assert scorer.score(hypotheses, references).scores.tolist() == expected
 
@@ -166,13 +169,14 @@ def test_a_single_text_may_be_given_as_it_is(scorer):
 @pytest.mark.parametrize(
     ("hypotheses", "references", "error", "message"),
     [
-        (["a", "b"], ["x"], InputError, "got 1 for 2 hypotheses"),
+        (["a", "b"], ["x"], InputError, "got 1 for 2 hypotheses: give each its reference or a list of"),
         (["a"], ["x", "y"], InputError, "got 2 for 1 hypothesis"),
         (["a", "b"], ["x", []], InputError, "number 2 has none"),
         (["a", 3], ["x", "y"], TypeError, "got int in segment 2"),
         (["a", None], ["x", "y"], TypeError, "got NoneType in segment 2"),
         (["a"], [["x", float("nan")]], TypeError, "got float in segment 1"),
-        (["a", "b"], ["x", None], TypeError, "got NoneType in segment 2"),
+        (["a", "b"], ["x", None], TypeError, r"got NoneType in segment 2: .* missing \(`dropna`\)"),
+        (pa.array(["a", None]), ["x", "y"], TypeError, "got NoneType in segment 2"),
         (["a"], [2.5], TypeError, "got float in segment 1"),
         ({"a cat": 1}, {"the dog": 2}, TypeError, "hypotheses to be a text or a list of texts, but got dict: give the"),
         (["a"], {"the dog": 2}, TypeError, "references to be a text or a list of texts, but got dict"),

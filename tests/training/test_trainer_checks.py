@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import pytorch_lightning as pl
 import torch
 from labelled_runs import quiet_trainer, rated
 from pytorch_lightning.plugins.io import AsyncCheckpointIO, TorchCheckpointIO
@@ -39,6 +40,13 @@ def test_ratings_are_not_taken_to_a_device_without_float64(monkeypatch, mac, tak
     assert [chosen_accelerator(named) for named in ("auto", "cpu", "gpu")] == [taken, "cpu", "gpu"]
     with pytest.raises(InputError, match="got mps, which has no float64"):
         chosen_accelerator("mps")
+
+
+def test_samplers_of_lightning_are_refused_where_batches_are_shared(monkeypatch, tmp_path, tiny_encoder):
+    assert fit(tmp_path, tiny_encoder, use_distributed_sampler=True).moved, "one process has no sampler"
+    monkeypatch.setattr(pl.Trainer, "world_size", 2)
+    with pytest.raises(InputError, match=r"use_distributed_sampler to be False with 2 processes, but got True: set it"):
+        fit(tmp_path, tiny_encoder, use_distributed_sampler=True)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 0.5])

@@ -33,6 +33,11 @@ def check_problem(similarity: Tensor, a: Tensor, b: Tensor, *, name: str = "simi
             )
 
 
+def with_empty_token(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Append a token without weight to each side of a problem whose sides may have no tokens; maxima need an entry."""
+    return tuple(torch.nn.functional.pad(one, (0, 1) * (one.ndim - 1)) for one in tensors)
+
+
 def check_temperature(temperature: Tensor | float, *, name: str = "temperature") -> None:
     """Raise unless a temperature given as a number is positive and finite.
 

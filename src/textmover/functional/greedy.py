@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from textmover.functional._arguments import LOG_ZERO, check_problem
+from textmover.functional._arguments import LOG_ZERO, check_problem, with_empty_token
 from textmover.functional.score_combination import f_score
 from textmover.types import MatchResult
 
@@ -48,6 +48,10 @@ def greedy_matching(
         Zhang et al. 2020 (BERTScore); Chen et al. 2020 (TWMD), Eq. 3.
     """
     check_problem(similarity, a, b)
+    if not (a.shape[1] and b.shape[1]):
+        padded = with_empty_token(similarity, a, b, reference_mask, hypothesis_mask)
+        found = greedy_matching(*padded, alpha=alpha, with_plan=with_plan)
+        return found._replace(plan=None if found.plan is None else found.plan[:, :-1, :-1])
     to_hypothesis = similarity.masked_fill(~hypothesis_mask[:, None, :], LOG_ZERO)
     to_reference = similarity.masked_fill(~reference_mask[:, :, None], LOG_ZERO)
     matchable = reference_mask.any(dim=1) & hypothesis_mask.any(dim=1)

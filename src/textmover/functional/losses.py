@@ -28,6 +28,7 @@ def mse_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Float
         >>> mse_loss(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 3.0]))
         tensor(2.)
     """
+    _check_vectors(scores, ratings)
     return torch.nn.functional.mse_loss(scores, ratings)
 
 
@@ -38,6 +39,7 @@ def huber_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Flo
         >>> huber_loss(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 3.0]))
         tensor(0.7500)
     """
+    _check_vectors(scores, ratings)
     return torch.nn.functional.huber_loss(scores, ratings)
 
 
@@ -48,6 +50,7 @@ def pearson_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> F
         >>> pearson_loss(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 20.0, 30.0])).round(decimals=5)
         tensor(0.)
     """
+    _check_vectors(scores, ratings)
     x, y = scores - scores.mean(), ratings - ratings.mean()
     # A constant vector has a rounding error in float32; below this floor its direction is meaningless.
     floor = (16 * torch.finfo(scores.dtype).eps) ** 2
@@ -68,6 +71,7 @@ def pairwise_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> 
         >>> pairwise_loss(torch.tensor([2.0, 0.0]), torch.tensor([1.0, 0.0]))
         tensor(0.1269)
     """
+    _check_vectors(scores, ratings)
     gap = _differences(ratings).clamp(min=0)
     loss = torch.nn.functional.softplus(-_differences(scores))
     total = gap.sum()
@@ -100,6 +104,7 @@ def listwise_loss(
         Cao et al. 2007, Learning to Rank: From Pairwise Approach to Listwise Approach (top one probability).
     """
     _check_number("temperature", temperature, positive=True)
+    _check_vectors(scores, ratings)
     target = (ratings / temperature).softmax(dim=0)
     return -(target * (scores / temperature).log_softmax(dim=0)).sum()
 
@@ -127,6 +132,7 @@ def cosent_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], *, sc
         Huang et al. 2024, CoSENT: Consistent Sentence Embedding via Similarity Ranking (IEEE/ACM TASLP 32).
     """
     _check_number("scale", scale, positive=True)
+    _check_vectors(scores, ratings)
     wrong = torch.where(_differences(ratings) > 0, -scale * _differences(scores), -torch.inf)
     return torch.cat([scores.new_zeros(1), wrong.flatten()]).logsumexp(dim=0)  # the zero is the 1 of the formula
 
@@ -163,6 +169,7 @@ def hinge_loss(
     """
     _check_number("gap", gap, positive=False)
     _check_number("margin", margin, positive=True)
+    _check_vectors(scores, ratings)
     difference = _differences(ratings)
     judged = (difference > 0) & (difference >= gap)
     shortfall = (margin - _differences(scores)).clamp(min=0)
@@ -172,6 +179,15 @@ def hinge_loss(
 def _differences(values: Tensor) -> Tensor:
     """Return the differences ``values[i] - values[j]``, ``[B, B]``."""
     return values[:, None] - values[None, :]
+
+
+def _check_vectors(scores: Tensor, ratings: Tensor) -> None:
+    """Refuse shapes that would be broadcast to another loss."""
+    if scores.ndim != 1 or scores.shape != ratings.shape:
+        raise ValueError(
+            f"Expected `scores` and `ratings` of one shape [B], but got {list(scores.shape)} and "
+            f"{list(ratings.shape)}: give one rating for each score, both as vectors."
+        )
 
 
 def _check_number(name: str, value: float, *, positive: bool) -> None:

@@ -16,7 +16,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from textmover.functional._arguments import LOG_ZERO, check_problem, check_temperature, log_weights, widest_float
+from textmover.functional._arguments import (
+    LOG_ZERO,
+    check_problem,
+    check_temperature,
+    log_weights,
+    widest_float,
+    with_empty_token,
+)
 from textmover.functional._potentials import ConvergedPotential, Problem, column_half_step, row_half_step
 from textmover.functional.exact import exact_transport
 from textmover.functional.greedy import greedy_matching
@@ -183,6 +190,10 @@ def _solve(
     check_problem(cost, a, b, name="cost")
     check_temperature(epsilon, name="epsilon")
     _check_stop(*stop)
+    if not (a.shape[1] and b.shape[1]):
+        cost, a, b, row_mask, column_mask = with_empty_token(cost, a, b, *masks)
+        found = _solve(cost, a, b, epsilon, penalties, measure, (row_mask, column_mask), stop)
+        return found._replace(plan=found.plan[:, :-1, :-1], f=found.f[:, :-1], g=found.g[:, :-1])
     dtype = cost.dtype
     if tolerance is not None:
         # A cost divided by a small epsilon is a large exponent, whose float32 rounding can exceed the tolerance.

@@ -115,7 +115,8 @@ def _one_iteration(similarity: Tensor, a: Tensor, b: Tensor, temperature: Tensor
         mass, value = torch.bmm(kernel, scaled)[:, :, 0], torch.bmm(valued, scaled)[:, :, 0]
         return (weights * value / mass.where(mass != 0, 1.0)).sum(dim=1)
 
-    return side(a, b, kernel, valued), side(b, a, kernel.transpose(1, 2), valued.transpose(1, 2))
+    with torch.autocast(similarity.device.type, enabled=False):
+        return side(a, b, kernel, valued), side(b, a, kernel.transpose(1, 2), valued.transpose(1, 2))
 
 
 def trwmd(

@@ -53,7 +53,12 @@ def score_frame(
         >>> score_frame(frame, "output", "gold", "twmd").round(3).to_dict()
         {'first': 1.0}
     """
-    columns = [reference] if isinstance(reference, str) else list(reference)
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(
+            f"Expected a pandas data frame, but got {type(frame).__name__}: convert it, for instance by `to_pandas()`."
+        )
+    is_column = pd.api.types.is_scalar(reference) or (isinstance(reference, tuple) and reference in frame.columns)
+    columns: list[Any] = [reference] if is_column else list(reference)
     if not columns and source is None:
         raise InputError("Expected a column of references, but got none.")
     for name in (hypothesis, *columns, *([] if source is None else [source])):

@@ -83,8 +83,10 @@ class RayScorer:
                 f"Expected a batch without a column {conflict!r}, which holds the scores, but it has one: give prefix=."
             )
         if hasattr(batch, "append_column"):
+            import pyarrow
+
             for name, array in values.items():
-                batch = batch.append_column(name, [array])
+                batch = batch.append_column(name, pyarrow.array(array))
             return batch
         return batch.assign(**values) if hasattr(batch, "assign") else {**batch, **values}
 

@@ -49,8 +49,13 @@ def chosen_accelerator(named: Any) -> Any:
 
 
 def check_trainer(trainer: pl.Trainer, data: SourcesDataModule) -> None:
-    """Refuse an unsupported precision, and a ``limit_val_batches`` that validates a part incompletely."""
+    """Refuse an unsupported precision, Lightning's samplers, and an incomplete validation by ``limit_val_batches``."""
     check_precision(trainer.precision)
+    if trainer.world_size > 1 and trainer._accelerator_connector.use_distributed_sampler:
+        raise InputError(
+            f"Expected trainer.use_distributed_sampler to be False with {trainer.world_size} processes, but got True: "
+            "set it to False, since the data module distributes the batches."
+        )
     limit = trainer.limit_val_batches
     if trainer.fast_dev_run or trainer.overfit_batches or not limit:
         return

@@ -1,5 +1,7 @@
 """Matchings that others bring: registered, found by an entry point, kept in checkpoints, refused where wrong."""
 
+from importlib.metadata import EntryPoint, EntryPoints
+
 import pytest
 import torch
 
@@ -84,6 +86,15 @@ def test_an_entry_point_of_a_package_registers(monkeypatch):
         assert Point.loaded == 1
     finally:
         REGISTERED.pop("brought", None)
+
+
+def test_an_entry_point_that_does_not_load_is_named(monkeypatch):
+    points = EntryPoints([EntryPoint("brought", "no_such_package.matchings", ENTRY_POINTS)])
+    monkeypatch.setattr("textmover.modules.matching.names.entry_points", points.select)
+    with pytest.raises(InputError, match=r"matching 'brought', .* 'No module named 'no_such_package'': repair"):
+        MetricConfig(matching="brought")
+    with pytest.raises(InputError, match=r"one of 'twmd', .*, 'brought', but got 'brougth'"):
+        MetricConfig(matching="brougth")
 
 
 @pytest.mark.parametrize("name", ["twmd", "", "  ", 3])

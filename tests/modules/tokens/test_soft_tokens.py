@@ -53,6 +53,16 @@ def test_one_hot_tokens_score_as_their_ids(tiny_metric, fields, kind):
     torch.testing.assert_close(metric(references, batch).score, metric(references, hard).score, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["distributions", "inputs_embeds"])
+def test_soft_tokens_under_autocast_are_the_same(tiny_metric, kind):
+    metric = tiny_metric()
+    expected = soft(metric, HYPOTHESES, kind).embeddings
+    with torch.autocast("cpu", torch.bfloat16):
+        found = soft(metric, HYPOTHESES, kind)
+        assert metric(found, metric.tokenize(REFERENCES)).score.isfinite().all()
+    assert torch.equal(found.embeddings, expected)
+
+
 def test_batch_mates_change_nothing(tiny_metric):
     metric = tiny_metric(temperature=0.1)
     generator = torch.Generator().manual_seed(0)

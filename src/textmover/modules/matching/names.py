@@ -53,9 +53,14 @@ REGISTERED: dict[str, Registered] = {}
 
 def registered_matching(name: str) -> Registered | None:
     """Return the matching registered under a name, here or by an entry point of a package, or ``None``."""
-    if name not in REGISTERED:
-        for point in entry_points(group=ENTRY_POINTS, name=name):
+    try:
+        for point in () if name in REGISTERED else entry_points(group=ENTRY_POINTS, name=name):
             point.load()
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"Expected an installed package to register the matching {name!r}, but loading it ended with '{error}': "
+            "repair that package, or uninstall it."
+        ) from error
     return REGISTERED.get(name)
 
 
@@ -63,7 +68,8 @@ def check_matching(name: object) -> None:
     """Raise an :class:`InputError` unless a matching of this name exists."""
     if isinstance(name, str) and (name in get_args(Matching) or registered_matching(name) is not None):
         return
-    known = ", ".join(map(repr, (*get_args(Matching), *REGISTERED)))
+    installed = (point.name for point in entry_points(group=ENTRY_POINTS))
+    known = ", ".join(map(repr, dict.fromkeys((*get_args(Matching), *REGISTERED, *installed))))
     raise InputError(
         f"Expected `matching` to be one of {known}, but got {name!r}: correct it, or import what registers it."
     )

@@ -31,7 +31,7 @@ def normalize_references(
     if len(hypotheses) != len(grouped):
         raise InputError(
             f"Expected as many references as hypotheses, but got {len(grouped)} for "
-            f"{plural(len(hypotheses), 'hypothesis', 'hypotheses')}."
+            f"{plural(len(hypotheses), 'hypothesis', 'hypotheses')}: give each its reference or a list of them."
         )
     for position, (hypothesis, texts) in enumerate(zip(hypotheses, grouped, strict=True)):
         if not texts and sources is None and aligned[position] is None:
@@ -42,7 +42,7 @@ def normalize_references(
             if not isinstance(text, str):
                 raise TypeError(
                     f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}: convert "
-                    "numbers, for instance with `astype(str)`, and leave out what is not text."
+                    "numbers, for instance by `astype(str)`, but leave out what is missing (`dropna`) or not text."
                 )
             if not is_unicode(text):
                 raise InputError(
@@ -77,7 +77,7 @@ def listed_texts(texts: object, name: str) -> list[Any]:
             f"Expected {name} to be a text or a list of texts, but got {type(texts).__name__}: give the texts in a "
             "list, or a single column of a table."
         )
-    return list(texts)
+    return texts.to_pylist() if hasattr(texts, "to_pylist") else list(texts)  # pyarrow iterates over its own scalars
 
 
 def lists_texts(given: object) -> TypeGuard[Iterable[Any]]:
