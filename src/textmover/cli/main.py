@@ -49,8 +49,8 @@ COMMANDS = {
 }
 """Module in :mod:`textmover.cli` and purpose of each command."""
 
-TERMINABLE = ("mbr", "evaluate", "sweep")
-"""Commands for which SIGTERM acts like Ctrl-C; `score` does that itself, and training leaves it to Lightning."""
+UNTERMINABLE = ("score", "train", "search", "app")
+"""Commands that see to SIGTERM themselves or leave it to libraries; for all others it acts like Ctrl-C."""
 
 TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
 """Subcommands of Lightning. ``textmover train`` supports only the first two; ``fit`` is the default."""
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if quiet:
             os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
         run = options.run or import_module(f"textmover.cli.{COMMANDS[command][0]}").run
-        with sigterm_as_interrupt() if command in TERMINABLE else contextlib.nullcontext():
+        with contextlib.nullcontext() if command in UNTERMINABLE else sigterm_as_interrupt():
             try:
                 outcome.code = run(options) or 0
             finally:
