@@ -108,9 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # escape characters that it cannot encode instead of failing
+    if isinstance(sys.stdout, io.TextIOWrapper):  # UTF-8, but a terminal its own with escapes for what it cannot show
         with contextlib.suppress(io.UnsupportedOperation):
-            sys.stdout.reconfigure(errors="backslashreplace")
+            encoding = sys.stdout.encoding if sys.stdout.isatty() else "utf-8"
+            sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
     with guarded() as outcome:
         command = arguments[0] if arguments else ""
         rest = itertools.takewhile("--".__ne__, arguments[1:])
