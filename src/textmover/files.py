@@ -49,6 +49,9 @@ KNOWN_ENDINGS = (
 )  # fmt: skip
 """Suffixes that identify a file format; any other suffix counts as part of the name."""
 
+ADDED = 40
+"""Bytes that the longest of the hidden names has in addition to that of its file."""
+
 STALE_SECONDS = 24 * 3600.0
 """Age in seconds at which an unlocked leftover of another machine is removed, since locks may not be visible here."""
 
@@ -325,6 +328,9 @@ def _check_writable(path: Path, folder: Path) -> None:
         raise InputError(
             f"Expected to be able to write {path}, but {existing} {reason}: give a place that can be written."
         )
+    longest = (os.pathconf(existing, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255) - ADDED
+    if len(os.fsencode(path.name)) > longest:
+        raise InputError(f"Expected a file name of at most {longest} bytes, but got {path.name}: give a shorter one.")
     name_output(path, path)
 
 

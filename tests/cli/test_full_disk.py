@@ -102,6 +102,21 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(start, tmp_pa
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_name_that_leaves_no_room_for_hidden_ones_is_refused_before_the_work(start, tmp_path, command):
+    before = sorted(tmp_path.iterdir())
+    ended = start(command, 80 * "あ", encoder="no such encoder")
+    check_refused(ended, "Expected a file name of at most 215 bytes, but got あ", ": give a shorter one.")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_longest_name_is_written_with_its_receipt(run, start, tmp_path, tiny_encoder):
+    start("score", "other")
+    name = "n" * 215
+    run("score", "-i", "h.txt", "r.txt", "--encoder", tiny_encoder, "--output", name, "--resume").ok()
+    assert (tmp_path / f".{name}.textmover.json").exists()
+
+
 @pytest.mark.parametrize(("suffix", "opened"), [("gz", gzip.open), ("zst", zstandard.open)])
 def test_compressed_choices_that_are_told_as_kept_are_kept(start, tmp_path, monkeypatch, suffix, opened):
     def full(_):
