@@ -309,3 +309,14 @@ def test_texts_are_printed_in_utf_8_whatever_the_locale(tmp_path, monkeypatch, e
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding=encoding))
     assert main_module.main(["perturb", "-i", str(tmp_path / "texts.txt"), "--types", "identity", "--quiet"]) == 0
     assert printed.getvalue().decode("utf-8").count("A caf\u00e9 \U0001f600 and \u65e5\u672c sat here.") > 0
+
+
+@pytest.mark.parametrize("option", ["-i", "--output"])
+def test_a_value_that_begins_with_a_dash_is_told_from_none(capsys, option):
+    with pytest.raises(SystemExit):
+        main_module.main(["score", option, "-h\u00e9.txt", "r.txt"])
+    said = ", but got -h\u00e9.txt: for a file of this name write ./-h\u00e9.txt (see `textmover score --help`)\n"
+    assert said in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main_module.main(["score", option, "--quiet"])
+    assert ", but got none (see" in capsys.readouterr().err
