@@ -49,6 +49,9 @@ KNOWN_ENDINGS = (
 )  # fmt: skip
 """Suffixes that identify a file format; any other suffix counts as part of the name."""
 
+ADDED = 40
+"""Bytes that the longest of the hidden names has in addition to that of its file."""
+
 STALE_SECONDS = 24 * 3600.0
 """Age in seconds at which an unlocked leftover of another machine is removed, since locks may not be visible here."""
 
@@ -282,10 +285,14 @@ def user_cache() -> Path:
 def check_output(path: str | Path, inputs: Sequence[str], endings: Sequence[str] = (), flag: str = "--output") -> Path:
     """Raise an error if an output file is not writable, is an input, or has another suffix, before any work."""
     path = Path(path)
+    if str(path) == "-":
+        raise InputError(f"Expected `{flag}` to be a file, but got -: leave it out to print, or give a name.")
     if path.is_dir():
         raise InputError(f"Expected `{flag}` to be a file, but got the folder {path}: give the name of a file in it.")
     if any(Path(input_path).exists() and path.resolve() == Path(input_path).resolve() for input_path in inputs):
         raise InputError(f"Expected `{flag}` to be a new file, but got the input {path}: give another name.")
+    if path.suffix == ".parquet" and path.resolve().parent in {Path(one).resolve() for one in inputs}:
+        raise InputError(f"Expected `{flag}` outside the folder of inputs, but got {path}: give another folder.")
     if endings and path.suffix and path.suffix.lower() not in endings:
         raise InputError(f"Expected `{flag}` to end in {endings[0]}, but got {path}: rename it.")
     if path.exists() and not path.stat().st_mode & 0o222:
@@ -325,6 +332,9 @@ def _check_writable(path: Path, folder: Path) -> None:
         raise InputError(
             f"Expected to be able to write {path}, but {existing} {reason}: give a place that can be written."
         )
+    longest = (os.pathconf(existing, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255) - ADDED
+    if len(os.fsencode(path.name)) > longest:
+        raise InputError(f"Expected a file name of at most {longest} bytes, but got {path.name}: give a shorter one.")
     name_output(path, path)
 
 

@@ -93,6 +93,7 @@ INTO_FOLDERS = ("score", "sweep", "robustness", "analyse-layers")
     [
         *((command, "h.txt/inside") for command in COMMANDS),
         *((command, "folder") for command in COMMANDS if command not in INTO_FOLDERS),
+        *((command, "-") for command in COMMANDS if command not in INTO_FOLDERS[1:]),
     ],
 )
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(start, tmp_path, command, place):
@@ -100,6 +101,32 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(start, tmp_pa
     before = sorted(tmp_path.iterdir())
     check_refused(start(command, place, encoder="no such encoder"), place)
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_result_does_not_become_an_input_of_the_next_run(run, start, tmp_path, tiny_encoder):
+    from pyarrow import csv, parquet
+
+    (tmp_path / "pairs").mkdir()
+    table = csv.read_csv(tmp_path / "table.tsv", parse_options=csv.ParseOptions(delimiter="\t"))
+    parquet.write_table(table, tmp_path / "pairs" / "a.parquet")
+    score = ("score", "--data", "pairs", "--encoder", tiny_encoder, "--output")
+    check_refused(run(*score, "pairs/s.parquet"), "outside the folder of inputs, but got pairs/s.parquet")
+    run(*score, "pairs/s.csv").ok()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_name_that_leaves_no_room_for_hidden_ones_is_refused_before_the_work(start, tmp_path, command):
+    before = sorted(tmp_path.iterdir())
+    ended = start(command, 80 * "あ", encoder="no such encoder")
+    check_refused(ended, "Expected a file name of at most 215 bytes, but got あ", ": give a shorter one.")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_longest_name_is_written_with_its_receipt(run, start, tmp_path, tiny_encoder):
+    start("score", "other")
+    name = "n" * 215
+    run("score", "-i", "h.txt", "r.txt", "--encoder", tiny_encoder, "--output", name, "--resume").ok()
+    assert (tmp_path / f".{name}.textmover.json").exists()
 
 
 @pytest.mark.parametrize(("suffix", "opened"), [("gz", gzip.open), ("zst", zstandard.open)])

@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import pkgutil
@@ -299,3 +300,23 @@ def test_every_bound_is_that_of_an_option():
     commands = [name for name in main_module.COMMANDS if name != "train"]
     known = {option for command in commands for option in parser_of(command)._option_string_actions}
     assert {name for name in BOUNDS if name.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-16"])
+def test_texts_are_printed_in_utf_8_whatever_the_locale(tmp_path, monkeypatch, encoding):
+    (tmp_path / "texts.txt").write_text("A caf\u00e9 \U0001f600 and \u65e5\u672c sat here.\n", encoding="utf-8")
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding=encoding))
+    assert main_module.main(["perturb", "-i", str(tmp_path / "texts.txt"), "--types", "identity", "--quiet"]) == 0
+    assert printed.getvalue().decode("utf-8").count("A caf\u00e9 \U0001f600 and \u65e5\u672c sat here.") > 0
+
+
+@pytest.mark.parametrize("option", ["-i", "--output"])
+def test_a_value_that_begins_with_a_dash_is_told_from_none(capsys, option):
+    with pytest.raises(SystemExit):
+        main_module.main(["score", option, "-h\u00e9.txt", "r.txt"])
+    said = ", but got -h\u00e9.txt: for a file of this name write ./-h\u00e9.txt (see `textmover score --help`)\n"
+    assert said in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main_module.main(["score", option, "--quiet"])
+    assert ", but got none (see" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import threading
 import pytest
 from tests.cli.shared import SIGNALS, send
 
+from textmover.report.error_spans import output
 from textmover.runs import distributed
 from textmover.runs.exit_codes_and_signals import Terminated, sigterm_as_interrupt
 from textmover.types import InputError
@@ -35,6 +36,20 @@ def test_nothing_is_left_of_a_run_without_a_shard(run, command, tmp_path, after_
     before = sorted(tmp_path.iterdir())
     assert run(*command) == (code, "", "textmover: interrupted\n")
     assert sorted(tmp_path.iterdir()) == before
+
+
+@SIGNALS
+def test_finished_marks_are_told(run, texts, tiny_encoder, tmp_path, monkeypatch, sent, code):
+    def record(one):
+        if one.line == 2:
+            send(sent)
+        return {"line": one.line}
+
+    monkeypatch.setattr(output, "text_record", record)
+    ended = run("errors", "-i", *texts, "--encoder", tiny_encoder, "--device", "cpu", "--output", "m.jsonl")
+    said = "textmover: interrupted: the marks of the first 1 text are in m.jsonl.partial\n"
+    assert ended == (code, "", said)
+    assert (tmp_path / "m.jsonl.partial").read_text() == '{"line": 1}\n'
 
 
 def test_several_processes_see_to_it_themselves(run, command, monkeypatch):

@@ -62,11 +62,16 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 
 
 def add_input_hint(message: str, given: Sequence[str], known: Collection[str]) -> str:
-    """Add a hint to a message if files are named without the option -i, or -t to compare systems."""
+    """Add a hint if a value begins with a dash, or files are named without the option -i, or -t to compare systems."""
+    pairs = list(zip(("", *given), given, strict=False))
+    flags = "".join(re.findall(r"^Expected a value after (\S+),", message))
+    dashed = (one for last, one in pairs if last in flags.split("/") and one[:1] == "-" and one not in known)
+    if flags and (value := next(dashed, None)) is not None:
+        return f"Expected a value after {flags}, but got {value}: for a file of this name write ./{value}"
     option = next((one for one in ("-i", "-t") if one in known), "-i")
     if option not in known or option in given or not message.startswith(("Expected one of", "Expected nothing")):
         return message
-    pairs = zip(("", *given), given, strict=False)  # skip files that are values of another option
+    # Skip files that are values of another option.
     file = next((one for last, one in pairs if "-" not in (last[:1], one[:1]) and os.path.isfile(one)), None)
     hint = f"Expected {option} before the names of files, but got {file} without it: write {option} {file}"
     return hint + " and -r before the references" * (option == "-t") if file else message

@@ -49,8 +49,8 @@ COMMANDS = {
 }
 """Module in :mod:`textmover.cli` and purpose of each command."""
 
-TERMINABLE = ("mbr", "evaluate", "sweep")
-"""Commands for which SIGTERM acts like Ctrl-C; `score` does that itself, and training leaves it to Lightning."""
+UNTERMINABLE = ("score", "train", "search", "app")
+"""Commands that see to SIGTERM themselves or leave it to libraries; for all others it acts like Ctrl-C."""
 
 TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
 """Subcommands of Lightning. ``textmover train`` supports only the first two; ``fit`` is the default."""
@@ -108,9 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # escape characters that it cannot encode instead of failing
+    if isinstance(sys.stdout, io.TextIOWrapper):  # UTF-8, but a terminal its own with escapes for what it cannot show
         with contextlib.suppress(io.UnsupportedOperation):
-            sys.stdout.reconfigure(errors="backslashreplace")
+            encoding = sys.stdout.encoding if sys.stdout.isatty() else "utf-8"
+            sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
     with guarded() as outcome:
         command = arguments[0] if arguments else ""
         rest = itertools.takewhile("--".__ne__, arguments[1:])
@@ -131,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if quiet:
             os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
         run = options.run or import_module(f"textmover.cli.{COMMANDS[command][0]}").run
-        with sigterm_as_interrupt() if command in TERMINABLE else contextlib.nullcontext():
+        with contextlib.nullcontext() if command in UNTERMINABLE else sigterm_as_interrupt():
             try:
                 outcome.code = run(options) or 0
             finally:

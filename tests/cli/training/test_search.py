@@ -1,5 +1,7 @@
 import csv
+import errno
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -351,6 +353,35 @@ def test_two_searches_do_not_share_a_folder(run, asked, tmp_path):
     (tmp_path / "out").mkdir()
     with FileLock(tmp_path / "out" / ".lock"):
         assert "another search runs in out" in run(*asked()).complaint()
+
+
+def test_a_file_system_without_locks_is_told(run, asked, trials, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    assert "out is on a file system without locks" in run(*asked(), "--trials", 1).ok().err
+
+
+def test_a_search_that_is_refused_leaves_the_earlier_one_as_it_was(run, asked, trials, tmp_path):
+    run(*asked(), "--trials", 1).ok()
+    before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
+    other = asked(trainer__max_epochs=5)
+    assert "continue it with --resume" in run(*other).complaint()
+    assert "--config differs" in run(*other, "--resume").complaint()
+    assert before == {path: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("held", ["recipe.yaml", "trial-007", "trials.csv", "best.yaml"])
+def test_what_is_in_the_folder_and_not_of_a_search_is_kept(run, asked, trials, tmp_path, held):
+    arguments = asked()
+    arguments[arguments.index("out")] = "."
+    (tmp_path / held).touch()
+    content = (tmp_path / held).read_bytes()
+    said = run(*arguments, "--trials", 1).complaint()
+    assert f"has {held}, which the search would replace: give another folder" in said
+    assert (tmp_path / held).read_bytes() == content
+    assert not trials
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from pytorch_lightning.utilities.memory import garbage_collection_cuda
 
 from textmover.cli.training.train import TrainCLI, quiet_lightning, run_training
 from textmover.experiments.search import study
 from textmover.experiments.search.space import check_keys, judged_print
+from textmover.files import held_lock
 from textmover.runs.exit_codes_and_signals import causes
 from textmover.training.trainer_checks import check_moved
 from textmover.types import InputError, needs_extra
@@ -37,6 +38,7 @@ def run(options: argparse.Namespace) -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     search = study.Search(options, optuna)
     with _folder_lock(search.folder):
+        search.check_folder()
         _check(search)
         search.open()
         search.run(run_trial)
@@ -45,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _check(search: study.Search) -> None:
     """Parse the recipe before the first trial, unchanged and with a value for each key."""
-    file = search.folder / "recipe.yaml"
+    file = search.folder / study.RECIPE
     check_keys(search.space, config_of(search.recipe, file))
     try:
         config_of(study.with_values(search.recipe, {key: one.first for key, one in search.space.items()}), file)
@@ -57,9 +59,7 @@ def _check(search: study.Search) -> None:
 def _folder_lock(folder: Path) -> Iterator[None]:
     """Lock the folder against other searches; the operating system releases the lock of a killed one."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock")
-        with lock.acquire(timeout=0):
+        with held_lock(folder / ".lock", 0):
             yield
     except Timeout as error:
         raise InputError(f"Expected --output to be free, but another search runs in {folder}: wait for it.") from error

@@ -29,6 +29,7 @@ from textmover.types import InputError, plural
 logger = logging.getLogger(__name__)
 
 DATABASE, TABLE, BEST = "search.db", "trials.csv", "best.yaml"  # files of the output folder
+RECIPE = "recipe.yaml"  # in the output folder that of the search, in a trial's folder its own
 ASKED = "asked"  # study attribute with the search settings, compared by --resume
 HOPELESS = 3  # a search ends if its first trials, this many, all fail
 STARTUP = 10  # random trials before the sampler uses earlier results
@@ -57,6 +58,21 @@ class Search:
         self.seeds: tuple[int | None, ...] = tuple(options.seeds or (None,))
         self.folder = Path(options.output)
         self.study: Any = None
+
+    def check_folder(self) -> None:
+        """Raise an error before anything is written if the output folder holds another search, or results of one."""
+        if (self.folder / DATABASE).exists():
+            self.open()
+            return
+        own = [path for name in (TABLE, BEST, "trial-*") for path in sorted(self.folder.glob(name))]
+        given = [Path(one) for one in (self.options.config, self.options.space)]
+        written = [(self.folder / name).resolve() for name in (RECIPE, TABLE, BEST)]
+        found = next((path for path in [*own, *given] if path in own or path.resolve() in written), None)
+        if found is not None:
+            raise InputError(
+                f"Expected --output to be a new folder, or one with {DATABASE} to continue, but {self.folder} has "
+                f"{found}, which the search would replace: give another folder."
+            )
 
     def open(self) -> None:
         """Create the study in the output folder, or load it to resume."""

@@ -17,10 +17,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from filelock import FileLock
-
 from textmover._version import __version__
-from textmover.files import atomic_bytes, file_sha256
+from textmover.files import atomic_bytes, file_sha256, held_lock
 from textmover.readers.public_sets.catalogue import FOLDER, NamedSet, Part, data_folder, find_parts, named_sets
 from textmover.readers.public_sets.dataset_conversion import LayoutError, Row, converted, paths_of
 from textmover.terminal import progress_bars
@@ -162,8 +160,7 @@ def listing() -> list[dict[str, str]]:
 def _fetch(sets: Sequence[tuple[NamedSet, list[str]]], folder: Path, tell: Tell) -> None:
     used: set[Path] = set()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):  # only one process downloads at a time
+        with held_lock(folder / ".lock", -1):  # only one process downloads at a time
             for one, keys in sets:
                 missing = [one.parts[key] for key in keys if not (folder / one.parts[key].file).exists()]
                 if missing:
