@@ -84,6 +84,12 @@ def test_articles_go_with_the_new_name(results):
     assert any(" an " in one for one in made)
 
 
+def test_initials_have_the_article_of_their_first_letter(results):
+    texts = [f"He met a {name} man." for name in ("UK", "FBI", "NATO")]
+    made = results("She met an Acme man.", "entity", texts=texts)
+    assert made >= {"She met a UK man.", "She met an FBI man.", "She met a NATO man."}
+
+
 def test_no_name_is_in_two_lists():
     names = [name for kind in NAMES.values() for name in kind]
     assert len(names) == len(set(names))

@@ -231,11 +231,19 @@ def test_another_notation_and_back(results, one, other):
         "Twenty-two goats slept.",
         "Version 4.10.2 of one thing",
         "Code 02139, or 00441234567, or 12345678901234567890.",
+        "A 3D film, 5km off at 5°C, of H2O and MP3 on page_3, for $ 5.",
+        "Ring 555-12345, see x.com/12345, room x33907, of 3 000 rooms.",
+        "From 3-5 May to May 3-5, 2014.",
         "",
     ],
 )
 def test_what_is_no_count_stays(results, text):
     assert results(text, "notation") <= {None, "The 3rd of 5.5 or $6 or 7 percent of"}
+
+
+def test_a_range_of_days_keeps_its_order(results):
+    assert results("In May 10,000 people came.", "notation") == {"In May 10000 people came."}
+    assert not any("to May" in text for text in results("It ran from 3 to 5 May.", "notation"))
 
 
 @pytest.mark.parametrize("degree", [1, 2])

@@ -29,6 +29,8 @@ TABLE = adjective_table()
         ("The light shone.", "antonym", {None}),
         ("He sang of true love.", "antonym", {None}),
         ("The Big Apple.", "synonym", {None}),
+        ("Come as soon as possible.", "antonym", {None}),
+        ("It will likely rain.", "antonym", {None}),
         ("Lakes freeze.", "synonym", {None}),
         ("", "antonym", {None}),
     ],

@@ -39,20 +39,23 @@ from textmover.types import BOUNDS, InputError
 MONTHS = listed("January February March April May June July August September October November December")
 _MONTH = "|".join(MONTHS)
 _DAY = r"(?P<day>[12]?\d|3[01])"
+_NO_RANGE = r"(?<![-–/.,:])(?<!\d and )(?<!\d to )"  # "3 to 5 May" and "May 3-5" stay together
+_NO_RANGE_BEHIND = r"(?![-–/:.,]\d| (?:and|to|[-–]) \d)"
 _YEAR = r"(?P<year>[12]\d{3})"
 
 Rewriting = Callable[[re.Match[str]], str]
 
 NOTATIONS: tuple[tuple[re.Pattern[str], Rewriting], ...] = (
-    (re.compile(rf"\b{_DAY} (?P<month>{_MONTH})\b(?: {_YEAR}\b)?"),
+    (re.compile(rf"{_NO_RANGE}\b{_DAY} (?P<month>{_MONTH})\b(?: {_YEAR}\b)?"),
      lambda found: ", ".join(filter(None, (f"{found['month']} {found['day']}", found["year"])))),
-    (re.compile(rf"\b(?P<month>{_MONTH}) {_DAY}\b(?:, {_YEAR}\b)?"),
+    (re.compile(rf"\b(?P<month>{_MONTH}) {_DAY}\b(?:, {_YEAR}\b)?{_NO_RANGE_BEHIND}"),
      lambda found: " ".join(filter(None, found.group("day", "month", "year")))),
     (re.compile(r"(?<=\d) ?%"), lambda _: " percent"),
     (re.compile(r"(?<=\d) per ?cent\b"), lambda _: "%"),
     (re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])"), lambda found: found[0].replace(",", "")),
-    (re.compile(r"(?<![\d.,])(?:[1-9]\d{4,14}|[3-9]\d{3})(?![\d,.:/-])"), lambda found: f"{int(found[0]):,}"),
-    (re.compile(r"(?<![\d.,:/$£€-])(?:[2-9]|1[0-2])(?![\d.,:/%-]|th|st|nd|rd| ?%| per ?cent| ?[ap]\.?m\b)"),
+    (re.compile(r"(?<![\w.,:/#-])(?:[1-9]\d{4,14}|[3-9]\d{3})(?![\w,.:/-])"), lambda found: f"{int(found[0]):,}"),
+    (re.compile(r"(?<![\w.,:/$£€#+=-])(?<![$£€] )(?:[2-9]|1[0-2])"
+                r"(?![\w.,:/%°'’\"”′″-]| ?%| per ?cent| [ap]\.?m\b| (?:th|st|nd|rd)\b| \d{3}\b)"),
      lambda found: UNITS[int(found[0]) - 2]),
     (re.compile(rf"(?<![-\w])(?:{'|'.join(UNITS)})(?![-\w])"),
      lambda found: str(UNITS.index(found[0]) + 2)),

@@ -133,7 +133,9 @@ class WordPool:
 
 
 VOWEL_SOUND = re.compile(
-    r"(?!(?:uni(?!n|m)|use|usu|util|ukr|eu|one\b|one-|once|ut[eo]))(?:[aeiou]|hour|honest|honou?r|heir)", re.I
+    r"(?!(?-i:U[A-Z])|(?:uni(?!n|m)|use|usu|util|ukr|ugan|utah|eu|one\b|one-|once|ut[eo]))"
+    r"(?:[aeiou]|hour|honest|honou?r|heir|(?-i:[FHLMNRSX][B-DF-HJ-NP-TV-Z][A-Z]{0,2})\b)",
+    re.I,
 )
 """Words after *an*: those with an initial vowel sound."""
 

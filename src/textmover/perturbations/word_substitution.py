@@ -161,7 +161,7 @@ def _others(
     fits = _looks_like_one(base, form, before, following) if tags is None else tags[place] == "ADJ"
     if not fits or following in COMPLEMENTS or following in adjective_table().fixed.get(base, ()):
         return []
-    if before == following == "as":
+    if before == "as" and (following == "as" or base == "possible"):
         return []
     if form:
         return [form_of_choice for choice in table[base] if (form_of_choice := inflected(choice, form)) is not None]
