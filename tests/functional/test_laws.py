@@ -36,6 +36,7 @@ class Case(NamedTuple):
     mirrored: tuple[float, ...] | None = None  # the numbers that give the same where the sides are exchanged
     learned: bool = True  # whether the numbers may be tensors
     splits: bool = False  # whether a token may be split into two halves
+    scales: bool = True  # whether values scale with the similarities
     shifts: bool = False  # whether a constant added to all pairs is added to the values
     name: str = "cost"
 
@@ -46,7 +47,7 @@ class Case(NamedTuple):
         values = {name: getattr(found, name) for name in VALUES if hasattr(found, name)}
         if "recall" in values:
             values["f"] = found.f
-        return {**values, "plan": found.plan}
+        return values if found.plan is None else {**values, "plan": found.plan}
 
 
 def until(given, rule):
@@ -77,12 +78,12 @@ def lazy(rule, given, epsilon, row, column):
     return lazy_emd(1 - given.similarity, *given[1:], epsilon, **penalties, **until(given, rule), with_plan=True)
 
 
-def tempered(rule, value, given, temperature):
-    return twmd(*given[:3], temperature, value=value, **until(given, rule), with_plan=True)
+def tempered(rule, value, given, temperature, *, with_plan=True, **options):
+    return twmd(*given[:3], temperature, value=value, **until(given, rule), with_plan=with_plan, **options)
 
 
-def relaxed(value, given, temperature):
-    return trwmd(*given, temperature, value=value, with_plan=True)
+def relaxed(value, given, temperature, **options):
+    return trwmd(*given, temperature, value=value, with_plan=True, **options)
 
 
 def penalised(rule, measure, pair) -> Case:
@@ -126,6 +127,23 @@ CASES: dict[str, Case] = {
     "greedy": Case(
         lambda given: greedy_matching(*given, with_plan=True), mirrored=(), splits=True, shifts=True, name="similarity"
     ),
+    **{
+        f"twmd, norm 3, {name}": Case(
+            partial(tempered, rule, "transport", error_norm=3.0, with_plan=plan),
+            (0.1,),
+            splits=True,
+            scales=False,
+            name="similarity",
+        )
+        for name, rule, plan in (("one kernel", {}, False), ("three iterations", {"iterations": 3}, True))
+    },
+    "trwmd, norm 3": Case(partial(relaxed, "transport", error_norm=3.0), (0.1,), scales=False, name="similarity"),
+    "greedy, norm 3": Case(
+        lambda given: greedy_matching(*given, error_norm=3.0, with_plan=True),
+        splits=True,
+        scales=False,
+        name="similarity",
+    ),
     "mean cosine": Case(
         lambda given: mean_cosine(*given[:3]), mirrored=(), splits=True, shifts=True, name="similarity"
     ),
@@ -134,7 +152,7 @@ CASES: dict[str, Case] = {
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 cases_with = {
     field: pytest.mark.parametrize("case", [one for one in CASES.values() if getattr(one, field) not in (None, False)])
-    for field in ("mirrored", "splits", "shifts")
+    for field in ("mirrored", "scales", "splits", "shifts")
 }
 each_dtype = pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-12), (torch.float32, 5e-6)], ids=str)
 
@@ -187,7 +205,7 @@ def test_order_of_tokens_does_not_matter(problem, case):
     assert_same(case(given.permuted()), without_plan(case(given)))
 
 
-@each_case
+@cases_with["scales"]
 def test_values_scale_with_the_cost_and_the_numbers(problem, case):
     for scale in (0.1, 7.0):
         given = problem(ragged=True)

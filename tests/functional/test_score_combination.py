@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from textmover.functional import f_score, normalize_by_self
+from textmover.functional import f_score, normalize_by_self, token_score
 
 
 def draw(count: int, seed: int) -> torch.Tensor:
@@ -60,6 +60,33 @@ def test_alpha_out_of_range_is_refused(alpha):
 def test_f_has_the_right_gradient(alpha):
     inputs = (draw(5, 0).requires_grad_(), draw(5, 1).requires_grad_())
     assert gradcheck(lambda precision, recall: f_score(precision, recall, alpha), inputs)
+
+
+@pytest.mark.parametrize("norm", [1.0, 1.5, 3.0, 64.0])
+def test_the_norm_of_losses_is_that_of_numpy(norm):
+    generator = np.random.default_rng(0)
+    values, weights = generator.uniform(-1, 1, (5, 7)), generator.dirichlet(np.ones(7), 5)
+    expected = 1 - np.sum(weights * (1 - values) ** norm, axis=1) ** (1 / norm)
+    found = token_score(torch.from_numpy(values), torch.from_numpy(weights), norm)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    mean = np.sum(weights * values, axis=1)
+    assert np.all(found.numpy() <= mean + 1e-12)  # the mean of powers is at least the power of the mean
+    assert np.all(found.numpy() >= values.min(axis=1) - 1e-12)
+
+
+def test_identical_tokens_score_one_with_a_finite_gradient_and_no_tokens_zero():
+    values = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
+    weights = torch.tensor([[0.2, 0.3, 0.5], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    found = token_score(values, weights, 3.0)
+    torch.testing.assert_close(found, torch.tensor([1.0, 0.0], dtype=torch.float64), rtol=0, atol=1e-5)
+    found.sum().backward()
+    assert values.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("norm", [0.5, 65.0, float("nan"), -1.0])
+def test_a_norm_out_of_range_is_refused(norm):
+    with pytest.raises(ValueError, match="Expected `error_norm` to be a number from 1 to 64"):
+        token_score(torch.zeros(1, 1), torch.ones(1, 1), norm)
 
 
 def test_division_by_the_geometric_mean_of_the_self_similarities():

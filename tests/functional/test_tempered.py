@@ -158,6 +158,25 @@ def test_hot_metrics_are_the_mean_cosine(problem, metric):
         torch.testing.assert_close(getattr(found, name), expected, rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize("metric", [partial(solved, iterations=3), solved, relaxed, greedy])
+def test_the_norm_of_losses_concerns_precision_alone(problem, metric):
+    """Values of tokens are the rows of the plan that the exchanged sides have."""
+    given = problem(ragged=True)
+    plan = metric(given.transposed(), 0.1, with_plan=True).plan
+    values = (plan * given.similarity.transpose(1, 2)).sum(dim=2) / given.b.where(given.b > 0, 1.0)
+    power = (given.b * (1 - values) ** 4).sum(dim=1)
+    found, plain = metric(given, 0.1, error_norm=4.0), metric(given, 0.1)
+    torch.testing.assert_close(found.precision, 1 - power**0.25, rtol=0, atol=1e-12)
+    assert torch.equal(found.recall, plain.recall)
+    assert torch.equal(found.f, f_score(found.precision, found.recall))
+
+
+def test_a_norm_needs_values_of_tokens(problem):
+    for metric, options in ((solved, TIGHT), (solved, {"value": "objective"}), (relaxed, {"value": "objective"})):
+        with pytest.raises(ValueError, match="Expected `error_norm` of 1 with a `tolerance`"):
+            metric(problem(), 0.1, error_norm=3.0, **options)
+
+
 @each_metric
 def test_identical_texts_score_one_after_normalisation(problem, metric):
     if "tolerance" in metric.keywords:

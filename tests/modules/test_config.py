@@ -84,6 +84,8 @@ CASES = [
     Case("temperature", 0.2, base={**LAZY, "reference_penalty": 0.3}),
     Case("alpha", 0.9, base={"temperature": 0.2}),
     Case("alpha", 0.0, base={"matching": "bertscore"}),
+    Case("error_norm", 3.0, base={"temperature": 0.2}),
+    Case("error_norm", 2.0, base={"matching": "bertscore"}),
     Case("rescale", True, ("error", "signature")),
     Case("max_length", 6),
     Case("long_texts", "window", base={"max_length": 6}),
@@ -227,6 +229,7 @@ BAD_VALUES = {
     "measure": ["kl"],
     "order_penalty": [-1.0],
     "alpha": [1.5, -0.1],
+    "error_norm": [0.5, 65.0, float("inf"), "3"],
     "rescale": [1.5],
 }
 
@@ -247,6 +250,7 @@ def test_a_bad_value_is_refused_by_name(name, value):
         ({**LAZY, "temperature": 0, "reference_penalty": 0.2}, 'penalties of 0 or "inf" where the `temperature`'),
         ({**LAZY, "temperature": 0, "learn_temperature": True}, "a `temperature` above 0 to learn it"),
         ({**LAZY, "output": "distance", "rescale": True}, "`rescale` to be false with output='distance'"),
+        ({"error_norm": 3.0, "value": "objective"}, "`error_norm` to be 1 with a `tolerance`"),
         ({**LAZY, "temperature": -1}, "`temperature` to be a finite number of at least 0"),
     ],
 )
@@ -300,6 +304,7 @@ def test_more_layers_than_there_are_are_refused(tiny_metric, fields):
         ({"idf": "plus-one"}, "weights='uniform'"),
         ({"idf_from": "sides"}, "weights='uniform'"),
         ({"alpha": 0.3, "score": "recall"}, "score='recall'"),
+        ({"error_norm": 2.0, "score": "recall"}, "score='recall'"),
         ({"max_iterations": 5}, "tolerance=None"),
         ({"iterations": 5, "tolerance": 1e-3}, "tolerance=0.001"),
     ],

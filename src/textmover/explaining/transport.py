@@ -13,7 +13,8 @@ from torch import Tensor
 
 from textmover.explaining.shares import own_values, transport_shares
 from textmover.explaining.word_matches import Span, counterparts, unrelated_closeness, words_of_texts
-from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise_similarity, unit_vectors
+from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise_similarity, token_score, unit_vectors
+from textmover.functional.score_combination import LEAST_LOSS
 from textmover.modules.matching.names import COSTS
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.weighting import Role, Side
@@ -150,7 +151,10 @@ def _matches(metric: MetricModel, ref: _ExplainedSide, hyp: _ExplainedSide) -> l
         plans.append((forward.plan.transpose(1, 2) if same or backward is None else backward, hyp.side, ref.side))
     matches = []
     for name, (plan, rows, columns) in zip(names, plans, strict=True):
-        extras = _extras(metric, plan, rows, columns, similarity if rows is ref.side else similarity.transpose(1, 2))
+        values = similarity if rows is ref.side else similarity.transpose(1, 2)
+        extras = _extras(metric, plan, rows, columns, values)
+        if name == "precision" and config.error_norm != 1:
+            plan, extras["norm"] = _by_losses(plan, values, rows.weights, config.error_norm)
         by_rows = plan if rows is ref.side else plan.transpose(1, 2)
         mass, values = (
             ref.units @ one[0].cpu().double() @ hyp.units.T for one in (by_rows, by_rows.double() * rates.double())
@@ -160,6 +164,18 @@ def _matches(metric: MetricModel, ref: _ExplainedSide, hyp: _ExplainedSide) -> l
         per_mass = np.where(mass.numpy() > 0, per_mass, plain if measure == "similarity" else -plain)
         matches.append(ExplainedMatch(name, mass.numpy(), per_mass, measure, extras))  # type: ignore[arg-type]
     return matches
+
+
+def _by_losses(plan: Tensor, similarity: Tensor, weights: Tensor, norm: float) -> tuple[Tensor, float]:
+    r"""Return the plan scaled by what each row adds to the norm of losses, and the rest of the value.
+
+    The norm :math:`L` of the losses :math:`l_j` is homogeneous, so by Euler's theorem
+    :math:`L = \sum_j b_j (l_j/L)^{p-1} l_j`.
+    """
+    values = (plan * similarity).sum(dim=2) / torch.where(weights > 0, weights, 1.0)
+    losses = (1 - values.double()).clamp(min=LEAST_LOSS)
+    slopes = (losses / (1 - token_score(values.double(), weights.double(), norm))[:, None]) ** (norm - 1)
+    return plan * slopes[:, :, None], 1 - float((weights * slopes).sum())
 
 
 def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side, similarity: Tensor) -> dict[str, float]:

@@ -9,7 +9,7 @@ from textmover.functional.cost import mean_cosine, pairwise_cost, pairwise_simil
 from textmover.functional.exact import ExactResult, PartialResult, exact_transport, partial_transport
 from textmover.functional.greedy import greedy_matching
 from textmover.functional.layer_aggregation import power_mean, routing
-from textmover.functional.score_combination import f_score, normalize_by_self
+from textmover.functional.score_combination import f_score, normalize_by_self, token_score
 from textmover.functional.sinkhorn import SinkhornResult, lazy_emd, sinkhorn, unbalanced_sinkhorn
 from textmover.functional.tempered import trwmd, twmd
 from textmover.functional.token_pooling import Units, compact, ngrams, words
@@ -44,6 +44,7 @@ __all__ = [
     "power_mean",
     "routing",
     "sinkhorn",
+    "token_score",
     "tree_edit_distance",
     "tree_edit_distances",
     "tree_edit_mapping",

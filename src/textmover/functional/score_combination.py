@@ -1,4 +1,4 @@
-"""Normalisation of a matching's values: the F score, and division by self-similarity."""
+"""From the values of tokens to a score: their mean or norm, the F score, and division by self-similarity."""
 
 from __future__ import annotations
 
@@ -7,6 +7,40 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from textmover.types import check_share
+
+LEAST_LOSS = 1e-6
+"""Smallest loss of a token under a norm above 1, whose gradient is infinite at 0."""
+
+
+def token_score(values: Float[Tensor, "B N"], weights: Float[Tensor, "B N"], norm: float = 1.0) -> Float[Tensor, " B"]:
+    r"""Combine the matched similarities of tokens: :math:`1 - (\sum_j b_j (1 - q_j)^p)^{1/p}`, their mean for p = 1.
+
+    Above 1, a few tokens that match badly cost more than many that match slightly worse, with the same mean.
+
+    Args:
+        values: Similarity :math:`q_j` of each token to its partners, at most 1.
+        weights: Weights :math:`b_j`; each row sums to 1, or to 0 for a text without tokens.
+        norm: :math:`p`, from 1 to 64.
+
+    Returns:
+        The score of each text, 0 without tokens.
+
+    Raises:
+        ValueError: If ``norm`` is out of range.
+
+    Example:
+        >>> one_wrong, all_similar = torch.tensor([[1.0, 1.0, 0.4]]), torch.tensor([[0.8, 0.8, 0.8]])
+        >>> third = torch.full((1, 3), 1 / 3)
+        >>> torch.cat([token_score(values, third, 3.0) for values in (one_wrong, all_similar)])
+        tensor([0.5840, 0.8000])
+    """
+    if not 1 <= norm <= 64:
+        raise ValueError(f"Expected `error_norm` to be a number from 1 to 64, but got {norm}: 1 is the mean.")
+    if norm == 1:
+        return (weights * values).sum(dim=1)
+    power = (weights * (1 - values).clamp(min=LEAST_LOSS) ** norm).sum(dim=1)
+    nothing = power == 0
+    return torch.where(nothing, 0.0, 1 - torch.where(nothing, 1.0, power) ** (1 / norm))
 
 
 def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: float = 0.5) -> Float[Tensor, "*B"]:

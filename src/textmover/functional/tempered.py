@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from textmover.functional._arguments import LOG_ZERO, check_problem, check_temperature
-from textmover.functional.score_combination import f_score
+from textmover.functional.score_combination import f_score, token_score
 from textmover.functional.sinkhorn import sinkhorn
 from textmover.types import MatchResult
 
@@ -33,6 +33,7 @@ def twmd(
     max_iterations: int = 1000,
     value: Value = "transport",
     alpha: float = 0.5,
+    error_norm: float = 1.0,
     with_plan: bool = False,
 ) -> MatchResult:
     r"""Tempered word mover similarity: entropic transport that maximises :math:`\langle P, S\rangle`.
@@ -55,6 +56,8 @@ def twmd(
         max_iterations: Maximum number of iterations with a ``tolerance``.
         value: Which value of the plan to report.
         alpha: Weight of F_alpha (see :func:`~textmover.functional.score_combination.f_score`).
+        error_norm: Norm of the hypothesis tokens' losses in precision (see
+            :func:`~textmover.functional.score_combination.token_score`).
         with_plan: Return the recall plan.
 
     Returns:
@@ -70,8 +73,7 @@ def twmd(
     """
     check_problem(similarity, a, b)
     check_temperature(temperature)
-    if value not in ("transport", "objective"):
-        raise ValueError(f"Expected `value` to be 'transport' or 'objective', but got {value!r}.")
+    _check_value(value, error_norm, tolerance)
 
     if tolerance is not None:
         result = sinkhorn(-similarity, a, b, temperature, tolerance=tolerance, max_iterations=max_iterations)
@@ -79,13 +81,26 @@ def twmd(
         return MatchResult(f, f, f, result.plan if with_plan else None, result.converged)
     plan = None
     if iterations == 1 and value == "transport" and not with_plan and _kernel_fits_float32(similarity, temperature):
-        recall, precision = _one_iteration(similarity, a, b, temperature)
+        recall, precision = _one_iteration(similarity, a, b, temperature, error_norm)
     else:
         forward = sinkhorn(-similarity, a, b, temperature, iterations=iterations)
         backward = sinkhorn(-similarity.transpose(1, 2), b, a, temperature, iterations=iterations)
         recall, precision = -getattr(forward, value), -getattr(backward, value)
+        if error_norm != 1:
+            values = (backward.plan * similarity.transpose(1, 2)).sum(dim=2) / torch.where(b > 0, b, 1.0)
+            precision = token_score(values, b, error_norm)
         plan = forward.plan if with_plan else None
     return MatchResult(recall, precision, f_score(precision, recall, alpha), plan)
+
+
+def _check_value(value: Value, error_norm: float, tolerance: float | None = None) -> None:
+    if value not in ("transport", "objective"):
+        raise ValueError(f"Expected `value` to be 'transport' or 'objective', but got {value!r}.")
+    if error_norm != 1 and (tolerance is not None or value == "objective"):
+        raise ValueError(
+            "Expected `error_norm` of 1 with a `tolerance` or `value='objective'`, whose values are not those of "
+            f"tokens, but got {error_norm}."
+        )
 
 
 def _kernel_fits_float32(similarity: Tensor, temperature: Tensor | float) -> bool:
@@ -99,7 +114,9 @@ def _kernel_fits_float32(similarity: Tensor, temperature: Tensor | float) -> boo
     return bool((low >= -LARGEST_COSINE) & (high <= LARGEST_COSINE))
 
 
-def _one_iteration(similarity: Tensor, a: Tensor, b: Tensor, temperature: Tensor | float) -> tuple[Tensor, Tensor]:
+def _one_iteration(
+    similarity: Tensor, a: Tensor, b: Tensor, temperature: Tensor | float, error_norm: float
+) -> tuple[Tensor, Tensor]:
     r"""Compute recall and precision of one Sinkhorn iteration from one kernel, :math:`K = e^{(S - 1)/T}`.
 
     :math:`R = \sum_i a_i \frac{(K \circ S)w}{Kw}\Big|_i` with :math:`w = b / K^\top a`, and ``P`` with the sides
@@ -108,15 +125,17 @@ def _one_iteration(similarity: Tensor, a: Tensor, b: Tensor, temperature: Tensor
     kernel = ((similarity - 1) / temperature).exp()
     valued = kernel * similarity
 
-    def side(weights: Tensor, others: Tensor, kernel: Tensor, valued: Tensor) -> Tensor:
-        """Return the transport ``[B]`` to the rows, given ``weights`` ``[B, M]`` of rows and ``others`` of columns."""
+    def side(weights: Tensor, others: Tensor, kernel: Tensor, valued: Tensor, norm: float) -> Tensor:
+        """Return the score ``[B]`` of the rows, given ``weights`` ``[B, M]`` of rows and ``others`` of columns."""
         sums = torch.bmm(weights[:, None], kernel)[:, 0]
         scaled = (others / sums.where(sums != 0, 1.0))[:, :, None]
         mass, value = torch.bmm(kernel, scaled)[:, :, 0], torch.bmm(valued, scaled)[:, :, 0]
-        return (weights * value / mass.where(mass != 0, 1.0)).sum(dim=1)
+        mass = mass.where(mass != 0, 1.0)
+        return (weights * value / mass).sum(dim=1) if norm == 1 else token_score(value / mass, weights, norm)
 
     with torch.autocast(similarity.device.type, enabled=False):
-        return side(a, b, kernel, valued), side(b, a, kernel.transpose(1, 2), valued.transpose(1, 2))
+        recall = side(a, b, kernel, valued, 1.0)
+        return recall, side(b, a, kernel.transpose(1, 2), valued.transpose(1, 2), error_norm)
 
 
 def trwmd(
@@ -129,6 +148,7 @@ def trwmd(
     *,
     value: Value = "transport",
     alpha: float = 0.5,
+    error_norm: float = 1.0,
     with_plan: bool = False,
 ) -> MatchResult:
     r"""Tempered relaxed word mover similarity: greedy matching with a softmax instead of the maximum.
@@ -149,6 +169,7 @@ def trwmd(
         temperature: ``T`` above 0, in units of the similarity; a tensor gets a gradient.
         value: Which value to report.
         alpha: Weight of F_alpha.
+        error_norm: Norm of the hypothesis tokens' losses in precision, as for :func:`twmd`.
         with_plan: Return the recall plan.
 
     Returns:
@@ -164,12 +185,11 @@ def trwmd(
     """
     check_problem(similarity, a, b)
     check_temperature(temperature)
-    if value not in ("transport", "objective"):
-        raise ValueError(f"Expected `value` to be 'transport' or 'objective', but got {value!r}.")
+    _check_value(value, error_norm)
     matchable = reference_mask.any(dim=1) & hypothesis_mask.any(dim=1)
     logits = similarity / temperature
 
-    def side(weights: Tensor, targets: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    def side(weights: Tensor, targets: Tensor, dim: int, norm: float = 1.0) -> tuple[Tensor, Tensor]:
         masked = logits.masked_fill(~targets.unsqueeze(3 - dim), LOG_ZERO)
         attention = masked.softmax(dim=dim)
         if value == "objective":
@@ -177,9 +197,9 @@ def trwmd(
             per_token = temperature * (masked.logsumexp(dim=dim) - count.to(masked.dtype).log())
         else:
             per_token = (attention * similarity).sum(dim=dim)
-        return torch.where(matchable, (weights * per_token).sum(dim=1), 0.0), attention
+        return token_score(torch.where(matchable[:, None], per_token, 0.0), weights, norm), attention
 
     recall, attention = side(a, hypothesis_mask, 2)
-    precision, _ = side(b, reference_mask, 1)
+    precision, _ = side(b, reference_mask, 1, error_norm)
     plan = a.where(matchable[:, None], 0.0)[:, :, None] * attention if with_plan else None
     return MatchResult(recall, precision, f_score(precision, recall, alpha), plan)

@@ -78,6 +78,7 @@ NUMBERS = {
     "reference_penalty": PENALTY,
     "order_penalty": NOT_NEGATIVE,
     "alpha": (_within(0, 1), "a number between 0 and 1"),
+    "error_norm": (_within(1, 64), "a number from 1 to 64"),
 }
 """Check of each number in a metric's configuration, and its description in messages."""
 
@@ -136,6 +137,7 @@ class MetricConfig(Configuration):
     output: Literal["similarity", "inverse", "distance"] = "similarity"  # score from a distance E: 1-E, 1/(1+E) or E
     normalize: bool = True  # divide by the similarity of each text with itself
     alpha: float = 0.5  # alpha in F_alpha = PR/(alpha P + (1 - alpha) R)
+    error_norm: float = 1.0  # p of precision, 1 - (mean of loss^p)^(1/p): above 1, a few bad tokens cost more
     score: Literal["f", "precision", "recall"] = "f"  # value that becomes the score
     rescale: bool = False  # (x - b)/(1 - b), where b is the fitted score of unrelated texts
     multi_reference: Literal["best", "mean", "all"] = "best"  # several references: best, mean, or joined to one text
@@ -172,7 +174,7 @@ class MetricConfig(Configuration):
         for name in ("hypothesis_penalty", "reference_penalty"):
             value = getattr(self, name)
             object.__setattr__(self, name, infinite.get(value, value) if isinstance(value, str) else value)
-        for name in ("temperature", "alpha", "order_penalty", "hypothesis_penalty", "reference_penalty"):
+        for name in ("temperature", "alpha", "error_norm", "order_penalty", "hypothesis_penalty", "reference_penalty"):
             value = getattr(self, name)
             object.__setattr__(self, name, float(value) if _is_number(value) else value)
         powers = self.powers if isinstance(self.powers, (list, tuple)) else (self.powers,)
@@ -219,6 +221,11 @@ class MetricConfig(Configuration):
                 "Expected `rescale` to be false with output='distance', but got true: distances have no baseline. "
                 "Choose output='similarity'."
             )
+        if self.error_norm != 1 and (self.tolerance is not None or self.value == "objective"):
+            raise InputError(
+                "Expected `error_norm` to be 1 with a `tolerance` or value='objective', whose values are not those of "
+                f"tokens, but got {self.error_norm:g}: leave one out."
+            )
         penalties = (self.hypothesis_penalty, self.reference_penalty)
         if self.matching != "lazy-emd":
             return
@@ -258,6 +265,7 @@ class MetricConfig(Configuration):
             ),
             **dict.fromkeys(("idf", "idf_from"), self.weights not in IDF_WEIGHTS and f"weights={self.weights!r}"),
             "alpha": self.score != "f" and f"score={self.score!r}",
+            "error_norm": self.score == "recall" and "score='recall'",
             "max_iterations": self.tolerance is None and "tolerance=None",
             "iterations": self.tolerance is not None and f"tolerance={self.tolerance:g}",
         }.get(name)

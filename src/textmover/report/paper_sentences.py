@@ -84,6 +84,7 @@ PHRASES: Mapping[str, str | Mapping[str, str] | Callable[[str], str]] = {
     },
     "lambda": lambda value: "penalties of {} (hypothesis) and {} (reference)".format(*value.split("/")),
     "alpha": "alpha {} of F",
+    "norm": "the {}-norm of the losses of hypothesis tokens in precision",
     "features": lambda value: f"features {value.replace(',', ', ')}",
     "ngram": {"2": "bigrams", "sentence": "whole sentences", "": "{}-grams"},
     "special": {

@@ -79,7 +79,8 @@ BEHIND_VECTORS = frozenset(
     {
         "matching", "centering", "hypothesis_special_tokens", "reference_special_tokens", "ngram", "weights", "idf",
         "idf_from", "temperature", "learn_temperature", "iterations", "tolerance", "value", "cost",
-        "hypothesis_penalty", "reference_penalty", "measure", "order_penalty", "output", "normalize", "alpha", "score",
+        "hypothesis_penalty", "reference_penalty", "measure", "order_penalty", "output", "normalize", "alpha",
+        "error_norm", "score",
         "rescale", "multi_reference", "mode", "fallback", "calibrate",
     }
 )  # fmt: skip

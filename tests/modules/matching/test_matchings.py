@@ -69,20 +69,20 @@ def test_every_name_has_a_class():
         *((MetricConfig(matching=name), lambda s, a, b, *_: functional.mean_cosine(s, a, b)) for name in SBERT),
         (MetricConfig(matching="wordset-cka"), lambda s, a, b, *_: functional.wordset_cka(s, a, b)),
         (
-            MetricConfig(temperature=0.1, iterations=3, alpha=0.7),
-            lambda s, a, b, *_: functional.twmd(s, a, b, 0.1, iterations=3, alpha=0.7),
+            MetricConfig(temperature=0.1, iterations=3, alpha=0.7, error_norm=3),
+            lambda s, a, b, *_: functional.twmd(s, a, b, 0.1, iterations=3, alpha=0.7, error_norm=3.0),
         ),
         (
             MetricConfig(temperature=0.1, tolerance=1e-6, value="objective"),
             lambda s, a, b, *_: functional.twmd(s, a, b, 0.1, tolerance=1e-6, value="objective"),
         ),
         (
-            MetricConfig(matching="bertscore", alpha=0.2),
-            lambda *given: functional.greedy_matching(*given, alpha=0.2),
+            MetricConfig(matching="bertscore", alpha=0.2, error_norm=2.0),
+            lambda *given: functional.greedy_matching(*given, alpha=0.2, error_norm=2.0),
         ),
         (
-            MetricConfig(matching="trwmd", temperature=0.2, value="objective"),
-            lambda *given: functional.trwmd(*given, 0.2, value="objective"),
+            MetricConfig(matching="trwmd", temperature=0.2, error_norm=3.0),
+            lambda *given: functional.trwmd(*given, 0.2, error_norm=3.0),
         ),
     ],
 )

@@ -112,11 +112,11 @@ class _Tempered(_Configured):
 class Twmd(_Tempered):
     """Tempered word mover similarity (:func:`textmover.functional.twmd`)."""
 
-    entries = ("T", "value", "alpha", "k")
+    entries = ("T", "value", "alpha", "norm", "k")
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
-        options = self.options("iterations", "tolerance", "max_iterations", "value", "alpha")
+        options = self.options("iterations", "tolerance", "max_iterations", "value", "alpha", "error_norm")
         weights = reference.weights, hypothesis.weights
         return functional.twmd(similarity, *weights, self.temperature(), **options, with_plan=with_plan)
 
@@ -124,24 +124,26 @@ class Twmd(_Tempered):
 class Trwmd(_Tempered):
     """Tempered relaxed word mover similarity (:func:`textmover.functional.trwmd`)."""
 
-    entries = ("T", "value", "alpha")
+    entries = ("T", "value", "alpha", "norm")
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
         sides = reference.weights, hypothesis.weights, reference.mask, hypothesis.mask
-        options = self.options("value", "alpha")
+        options = self.options("value", "alpha", "error_norm")
         return functional.trwmd(similarity, *sides, self.temperature(), **options, with_plan=with_plan)
 
 
 class Greedy(_Configured):
     """Greedy matching as in BERTScore (:func:`textmover.functional.greedy_matching`)."""
 
-    entries = ("alpha",)
+    entries = ("alpha", "norm")
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
         sides = reference.weights, hypothesis.weights, reference.mask, hypothesis.mask
-        return functional.greedy_matching(similarity, *sides, **self.options("alpha"), with_plan=with_plan)
+        return functional.greedy_matching(
+            similarity, *sides, **self.options("alpha", "error_norm"), with_plan=with_plan
+        )
 
 
 class MeanCosine(Matching):
@@ -288,6 +290,7 @@ ENTRIES: dict[str, Callable[[Any], str | None]] = {
     "k": _stopping_entry,
     "value": lambda one: one.config.value if one.config.value != "transport" else None,
     "alpha": lambda one: f"{one.config.alpha:g}" if one.config.alpha != 0.5 else None,
+    "norm": lambda one: f"{one.config.error_norm:g}" if one.config.error_norm != 1 else None,
     "cost": lambda one: one.config.cost,
     "output": lambda one: one.config.output,
     "order": lambda one: f"{one.config.order_penalty:g}" if one.config.order_penalty else None,

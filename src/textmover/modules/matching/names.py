@@ -27,6 +27,7 @@ READ_BY: dict[str, frozenset[str]] = {
     "max_iterations": ITERATED,
     "value": frozenset({"twmd", "trwmd"}),
     "alpha": SIDES,
+    "error_norm": SIDES,
     "score": SIDES,
     "cost": COSTS,
     "output": COSTS,
