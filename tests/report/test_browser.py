@@ -2,6 +2,7 @@
 
 import re
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -155,6 +156,27 @@ def test_tables_of_systems_can_be_sorted(probe, make, names, framed):
     assert found["sorted"] == list(names)
     assert found["scripts"] == page.count("<script") + 1 == 2  # the page's own, and the probe
     assert make is ranked or {"rtl", "ltr"} <= set(found["directions"])
+
+
+RIGHT_TO_LEFT = """
+  const words = [...document.querySelectorAll('[data-aligned] .side[data-side="h"]')].map((side) =>
+    [...side.querySelectorAll(".w")]).find((words) => words.length > 2);
+  const go = (key) => {
+    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    return words.indexOf(document.activeElement);
+  };
+  words[0].focus();
+  found.places = [go("ArrowLeft"), go("ArrowDown"), go("ArrowRight"), go("ArrowUp")];
+"""
+
+
+def test_arrows_follow_the_direction_in_which_a_text_is_read(probe, section, aligned):
+    def hebrew(judgements, scores):
+        texts = tuple(text.replace("the", "\u05d0\u05d1") + " \u05d2" for text in judgements.hypotheses)
+        return replace(judgements, hypotheses=tuple(f"\u05d0 {text}" for text in texts)), scores
+
+    page = render_report(ReportHead("today"), [aligned(section(1, 20, 1, change=hebrew))])
+    assert probe(page, RIGHT_TO_LEFT)["places"] == [1, 2, 1, 0]
 
 
 # --- explanations -----------------------------------------------------------------------------------------------------

@@ -104,19 +104,25 @@ def test_colours_of_metrics_are_told_apart(theme):
 
 
 @pytest.mark.parametrize("most", [2, 3, 5, 7])
-@pytest.mark.parametrize("low", [-1234.5, -0.37, 0.0, 1e-5, 3.0])
-@pytest.mark.parametrize("width", [2e-4, 0.13, 1.0, 7.7, 4321.0])
+@pytest.mark.parametrize("low", [-1234.5, -4.2, -0.37, 0.0, 1e-5, 3.0])
+@pytest.mark.parametrize("width", [2e-4, 0.13, 1.0, 7.7, 9.1, 4321.0])
 def test_ticks_are_round_even_and_within(low, width, most):
     ticks = nice_ticks(low, low + width, most)
-    assert 1 <= len(ticks) <= most
+    assert min(2, most - 1) <= len(ticks) <= most  # one alone does not tell the scale
     assert all(low - 1e-6 * width <= tick <= low + width * (1 + 1e-6) for tick in ticks)
     steps = np.diff(ticks)
     if len(steps):
         leading = steps[0] / 10 ** math.floor(math.log10(steps[0]) + 1e-9)
-        assert round(leading, 6) in (1, 2, 5, 10)
+        assert round(leading, 6) in (1, 2, 4, 5, 10)
         assert steps == pytest.approx(steps[0], rel=1e-6)
     labels = axis_labels(ticks)
     assert len(set(labels)) == len(ticks)
+
+
+@pytest.mark.parametrize(("low", "width"), [(1e6, 7.0), (123456789.0, 3.0), (0.5, 3e-6), (-2e6, 9e3), (1.0, 3e-7)])
+def test_labels_of_close_ticks_differ(low, width):
+    ticks = nice_ticks(low, low + width, 4)
+    assert [float(label.replace("\N{MINUS SIGN}", "-")) for label in axis_labels(ticks)] == ticks
 
 
 def test_a_range_has_room_also_if_values_are_equal_missing_or_all_nan():

@@ -79,6 +79,7 @@ def _environment() -> Environment:
         "signed": signed,
         "grouped": "{:,}".format,
         "plural": plural,
+        "sentence": lambda text: f"{text[:1].upper()}{text[1:]}.",  # Jinja's `capitalize` makes the rest lower case
     }
     return environment
 

@@ -180,6 +180,9 @@ def test_lower_is_better_and_a_file_for_each_system(run, write):
     assert falling.splitlines()[1].split()[0] == "a"
     assert "a is better." in falling
     assert falling.index("  a 0.000") < falling.index("  b 1.000")
+    direction = "Lower scores are better."
+    assert (direction in falling, direction in run(*given).out) == (True, False)
+    assert direction in run(*given, "--lower-is-better", "--format", "latex").out
     one, other = write("one.txt", ["0.5", "0.25"]), write("two.txt", ["0.75", "0.5"])
     assert "two against one: +0.2500" in run("compare", "--scores", one, other, *FEW).out
 

@@ -150,6 +150,7 @@ def test_distances_and_the_other_test(run, long):
     given = ["rank", "--data", long, *COLUMNS, "--group", "lp", *FEW_DRAWS, "--lower-is-better", "--test", "bootstrap"]
     ended = run(*given)
     assert ended.out.splitlines()[2].split()[:2] == ["A", "1"]
+    assert "Lower scores are better." in ended.out
     assert "test:paired-bootstrap|samples:60|seed:12345" in ended.err
 
 

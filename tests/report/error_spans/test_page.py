@@ -50,6 +50,7 @@ def test_notes_are_about_marks(marked):
     assert text.count('<p class="flag">') == 2
     assert "the marks mean little" in text
     assert "the score means" not in text
+    assert "A text does not look English" in text
 
 
 PROBE = """

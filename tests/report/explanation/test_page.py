@@ -113,3 +113,9 @@ def test_empty_texts_and_flags(explained):
     page = explained("", "", flags=("empty", "something new"), matches=(), pairs=()).to_html()
     assert "A side has nothing to match." in page
     assert "Something new." in page
+
+
+def test_notes_keep_their_capitals(explained):
+    page = explained("Zü OK", "a", flags=("language",), unknown_words=("Zü", "OK")).to_html()
+    assert "A text does not look English (the metric was made for English)" in page
+    assert "Unknown to the encoder, matched only with the same spelling: Zü, OK." in page

@@ -108,7 +108,7 @@ def _chunk_score(values: np.ndarray, starts: Sequence[Sequence[int]], sizes: Seq
 FLAGS = {
     "empty": "a side has nothing to match",
     "truncated": "a text is longer than the encoder allows and was cut: words after the cut are not read",
-    "unknown": "the encoder does not know more than a tenth of a text's tokens: the score means little",
+    "unknown": "more than a tenth of a text's tokens are unknown to the encoder: the score means little",
     "script": "a text is in a script that the metric does not support: the score means little",
     "language": "a text does not look English (the metric was made for English): the score means little",
     "look-alikes": "some signs only look like plain text, such as ligatures: the encoder reads other words",

@@ -81,18 +81,20 @@ def padded(values: ArrayLike, share: float = 0.0) -> tuple[float, float]:
 
 
 def nice_ticks(low: float, high: float, most: int) -> list[float]:
-    """Return 1 to ``most`` (at least 2) ticks in a range: multiples of 1, 2 or 5 times a power of ten.
+    """Return 2 to ``most`` ticks in a range: multiples of 1, 2, 5 or else 4 times a power of ten.
+
+    If ``most`` is 2, there may be one.
 
     Example:
-        >>> nice_ticks(0.13, 0.78, 4), nice_ticks(-2.4, 2.4, 5)
-        ([0.2, 0.4, 0.6], [-2.0, -1.0, 0.0, 1.0, 2.0])
+        >>> nice_ticks(0.13, 0.78, 4), nice_ticks(-2.4, 2.4, 5), nice_ticks(-4.2, 4.9, 4)
+        ([0.2, 0.4, 0.6], [-2.0, -1.0, 0.0, 1.0, 2.0], [-4.0, 0.0, 4.0])
     """
     power = math.floor(math.log10((high - low) / most))
     for exponent in range(power, power + 3):
-        for factor in (1, 2, 5):
+        for factor in (1, 2, 5, 4):
             step = float(f"{factor}e{exponent}")  # the closest float64
             first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-            if last - first + 1 <= most and last >= first:
+            if min(2, most - 1) <= last - first + 1 <= most:
                 return [float(f"{factor * number}e{exponent}") for number in range(first, last + 1)]
     return [low]
 
@@ -108,5 +110,6 @@ def axis_labels(ticks: list[float]) -> list[str]:
     step = min((b - a for a, b in itertools.pairwise(ticks)), default=largest or 1.0)
     digits = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
     if digits > 5 or largest >= 1e6:
-        return [f"{tick:.3g}".replace("-", MINUS) for tick in ticks]
+        needed = math.floor(math.log10(largest / step) + 1e-9) + 2 if step > 0 else 3
+        return [f"{tick:.{max(3, needed)}g}".replace("-", MINUS) for tick in ticks]
     return [signed(tick, digits) for tick in ticks]

@@ -59,6 +59,7 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
     """Print tables and the segments with the largest differences; the signature goes to standard error."""
     systems = comparison.found
     pairs, notes = _described_pairs(systems)
+    notes += [] if systems.higher_is_better else ["Lower scores are better."]
     print_named_rows(_system_table(systems))
     sys.stdout.write("\n")
     for sentence in (*(pair_sentence(pair, systems) for pair in pairs), *notes, *comparison.remarks):
@@ -176,7 +177,7 @@ def as_latex(comparison: Comparison) -> str:
     caption = (
         f"Mean score of {plural(len(found.systems), 'system')} on {plural(found.scores.shape[1], 'segment')}, with 95 "
         "% bootstrap intervals; systems share a rank where randomisation finds no significant difference (p > "
-        f"{found.significant:g})."
+        f"{found.significant:g}).{'' if found.higher_is_better else ' Lower scores are better.'}"
     )
     signatures = [("", comparison.signature), ("", ", ".join(comparison.tests))]
     systems = Section("", _system_table(found), signatures=signatures, caption=caption)

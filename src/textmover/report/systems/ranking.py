@@ -129,7 +129,7 @@ def _mean_table(ranking: Ranking) -> Table | None:
 
 def _remarks(ranking: Ranking, place: int) -> list[str]:
     table = ranking.tables[place]
-    remarks = []
+    remarks = [] if table.higher_is_better else ["Lower scores are better."]
     if not table.complete:
         shared = [int(table.shared[pair]) for pair in table.pairs]
         low, high = min(shared), max(shared)

@@ -64,12 +64,13 @@ for (const pair of document.querySelectorAll("[data-aligned]")) {
   });
   pair.addEventListener("focusin", (event) => light(wordOf(event)));
   pair.addEventListener("focusout", () => light(pinned));
-  // Each text is one stop of the Tab key; arrows move within it.
+  // Each text is one stop of the Tab key; arrows move within it, in the direction in which it is read.
   for (const side of Object.values(words)) {
     side.forEach((word, place) => {
       word.tabIndex = place === 0 ? 0 : -1;
       word.addEventListener("keydown", (event) => {
-        const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+        const turned = getComputedStyle(word.parentElement).direction === "rtl" ? -1 : 1;
+        const step = { ArrowRight: turned, ArrowDown: 1, ArrowLeft: -turned, ArrowUp: -1 }[event.key];
         if (event.key === "Escape") { pinned = null; clear(); }
         if (!step || !side[place + step]) return;
         event.preventDefault();
