@@ -74,11 +74,13 @@ def test_the_norm_of_losses_is_that_of_numpy(norm):
     assert np.all(found.numpy() >= values.min(axis=1) - 1e-12)
 
 
-def test_identical_tokens_score_one_with_a_finite_gradient_and_no_tokens_zero():
-    values = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
-    weights = torch.tensor([[0.2, 0.3, 0.5], [0.0, 0.0, 0.0]], dtype=torch.float64)
-    found = token_score(values, weights, 3.0)
-    torch.testing.assert_close(found, torch.tensor([1.0, 0.0], dtype=torch.float64), rtol=0, atol=1e-5)
+@pytest.mark.parametrize("norm", [1.0, 3.0, 64.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_identical_tokens_score_one_with_a_finite_gradient_and_no_tokens_zero(dtype, norm):
+    values = torch.tensor([[1.0, 1.0, -1.0], [1.0, 1.0, 1.0]], dtype=dtype, requires_grad=True)
+    weights = torch.tensor([[0.4, 0.6, 0.0], [0.0, 0.0, 0.0]], dtype=dtype)  # a padded token does not count
+    found = token_score(values, weights, norm)
+    torch.testing.assert_close(found, torch.tensor([1.0, 0.0], dtype=dtype), rtol=0, atol=1e-5)
     found.sum().backward()
     assert values.grad.isfinite().all()
 

@@ -36,11 +36,15 @@ def token_score(values: Float[Tensor, "B N"], weights: Float[Tensor, "B N"], nor
     """
     if not 1 <= norm <= 64:
         raise ValueError(f"Expected `error_norm` to be a number from 1 to 64, but got {norm}: 1 is the mean.")
-    if norm == 1:
+    if norm == 1 or not values.shape[1]:
         return (weights * values).sum(dim=1)
-    power = (weights * (1 - values).clamp(min=LEAST_LOSS) ** norm).sum(dim=1)
-    nothing = power == 0
-    return torch.where(nothing, 0.0, 1 - torch.where(nothing, 1.0, power) ** (1 / norm))
+    losses = (1 - values).clamp(min=LEAST_LOSS).where(weights > 0, 0.0)
+    # Powers of quotients by the largest loss neither underflow nor overflow; the norm does not depend on the divisor.
+    largest = losses.detach().amax(dim=1)
+    nothing = largest == 0
+    largest = torch.where(nothing, 1.0, largest)
+    power = (weights * (losses / largest[:, None]) ** norm).sum(dim=1)
+    return torch.where(nothing, 0.0, 1 - largest * torch.where(nothing, 1.0, power) ** (1 / norm))
 
 
 def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: float = 0.5) -> Float[Tensor, "*B"]:
