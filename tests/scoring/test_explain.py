@@ -88,9 +88,9 @@ OBJECTIVE = {"value": "objective", "temperature": 0.1}
         ({"matching": "bertscore", "alpha": 0.7, "score": "f"}, None),
         ({"matching": "lazy-emd", "hypothesis_penalty": 0.3, "reference_penalty": math.inf, "temperature": 0.05,
           "tolerance": 1e-7, "normalize": False}, None),
-        ({"matching": "bertscore", "error_norm": 3.0}, "norm"),
-        ({"matching": "twmd", "temperature": 0.1, "error_norm": 3.0}, "norm"),
-        ({"matching": "trwmd", "error_norm": 1.5, "score": "precision"}, "norm"),
+        ({"matching": "bertscore", "error_norm": 3.0}, None),
+        ({"matching": "twmd", "temperature": 0.1, "error_norm": 3.0}, None),
+        ({"matching": "trwmd", "error_norm": 1.5, "score": "precision"}, None),
         ({"subwords": "mean"}, None),
         ({"subwords": "first", "punctuation": "drop"}, None),
         ({"ngram": 2}, None),
@@ -102,7 +102,7 @@ def test_plans_of_other_settings_and_what_a_value_has_beside_them(tiny_metric, f
     scorer = scorer_of(tiny_metric, **fields)
     found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
     if extra is not None:
-        assert all(abs(one.extras[extra]) > 1e-4 for one in found.matches if one.name != "recall" or extra != "norm")
+        assert all(abs(one.extras[extra]) > 1e-4 for one in found.matches)
         assert extra in [one.name for one in found.remainders]
     assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
     parts_give_the_score(found)

@@ -151,10 +151,9 @@ def _matches(metric: MetricModel, ref: _ExplainedSide, hyp: _ExplainedSide) -> l
         plans.append((forward.plan.transpose(1, 2) if same or backward is None else backward, hyp.side, ref.side))
     matches = []
     for name, (plan, rows, columns) in zip(names, plans, strict=True):
-        values = similarity if rows is ref.side else similarity.transpose(1, 2)
-        extras = _extras(metric, plan, rows, columns, values)
+        extras = _extras(metric, plan, rows, columns, similarity if rows is ref.side else similarity.transpose(1, 2))
         if name == "precision" and config.error_norm != 1:
-            plan, extras["norm"] = _by_losses(plan, values, rows.weights, config.error_norm)
+            rates = _rates_of_losses(plan.transpose(1, 2), similarity, hyp.side.weights, config.error_norm)
         by_rows = plan if rows is ref.side else plan.transpose(1, 2)
         mass, values = (
             ref.units @ one[0].cpu().double() @ hyp.units.T for one in (by_rows, by_rows.double() * rates.double())
@@ -166,16 +165,17 @@ def _matches(metric: MetricModel, ref: _ExplainedSide, hyp: _ExplainedSide) -> l
     return matches
 
 
-def _by_losses(plan: Tensor, similarity: Tensor, weights: Tensor, norm: float) -> tuple[Tensor, float]:
-    r"""Return the plan scaled by what each row adds to the norm of losses, and the rest of the value.
+def _rates_of_losses(plan: Tensor, similarity: Tensor, weights: Tensor, norm: float) -> Tensor:
+    r"""Return what a unit of mass between two tokens adds to precision by a norm of losses, ``[B, M, N]``.
 
-    The norm :math:`L` of the losses :math:`l_j` is homogeneous, so by Euler's theorem
-    :math:`L = \sum_j b_j (l_j/L)^{p-1} l_j`.
+    The norm :math:`L` of the losses :math:`l_j` is homogeneous: by Euler's theorem :math:`L = \sum_j b_j s_j l_j` with
+    :math:`s_j = (l_j/L)^{p-1}`, so that :math:`1 - L = \sum_{ij} P_{ij} (1 - s_j (1 - S_{ij}))`.
     """
-    values = (plan * similarity).sum(dim=2) / torch.where(weights > 0, weights, 1.0)
-    losses = (1 - values.double()).clamp(min=LEAST_LOSS)
-    slopes = (losses / (1 - token_score(values.double(), weights.double(), norm))[:, None]) ** (norm - 1)
-    return plan * slopes[:, :, None], 1 - float((weights * slopes).sum())
+    weights, similarity = weights.double(), similarity.double()
+    values = (plan * similarity).sum(dim=1) / torch.where(weights > 0, weights, 1.0)
+    losses = (1 - values).clamp(min=LEAST_LOSS)
+    slopes = (losses / (1 - token_score(values, weights, norm))[:, None]) ** (norm - 1)
+    return 1 - slopes[:, None, :] * (1 - similarity)
 
 
 def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side, similarity: Tensor) -> dict[str, float]:
@@ -212,7 +212,7 @@ def _steps(
         return (
             Step("score", score, f"nothing to match in the {' and the '.join(empty)}: the value of unrelated texts"),
         )
-    steps = [Step(match.name, match.value, _sum(match)) for match in matches]
+    steps = [Step(match.name, match.value, _sum(match, config.error_norm)) for match in matches]
     if metric.matching.has_sides:
         alpha, formula = config.alpha, "harmonic mean of precision and recall"
         formula = formula if alpha == 0.5 else f"P R / ({alpha:g} P + {1 - alpha:g} R)"
@@ -236,7 +236,9 @@ def _steps(
     return (*steps, Step("score", score, ", ".join(notes)))
 
 
-def _sum(match: ExplainedMatch) -> str:
+def _sum(match: ExplainedMatch, norm: float) -> str:
+    if match.name == "precision" and norm != 1:
+        return f"1 - the {norm:g}-norm of what each word of the hypothesis lacks"
     of = {"recall": "of each word of the reference", "precision": "of each word of the hypothesis"}.get(match.name, "")
     and_extras = "".join(f", and {name}" for name in match.extras)
     return f"sum of matched mass times {match.measure} {of}".rstrip() + and_extras

@@ -83,7 +83,7 @@ class ExplainedMatch(Shown):
     plan: np.ndarray
     rates: np.ndarray  # value per unit of mass between two words, float64 ``[M, N]``
     measure: Literal["similarity", "cost"]  # whether rates are similarities (higher is better) or costs
-    # additional terms: ``"entropy"`` of regularised values, ``"order"`` of the order penalty, ``"norm"`` of losses
+    # additional terms: ``"entropy"`` of regularised values, ``"order"`` of the order penalty
     extras: Mapping[str, float] = field(default_factory=dict)
 
     def view(self) -> View:
