@@ -320,3 +320,11 @@ def test_a_value_that_begins_with_a_dash_is_told_from_none(capsys, option):
     with pytest.raises(SystemExit):
         main_module.main(["score", option, "--quiet"])
     assert ", but got none (see" in capsys.readouterr().err
+    for value, hint in (
+        ("--formt", ": did you mean --format?"),
+        ("--formt=tsv", ": did you mean --format?"),
+        ("-x", " ("),
+    ):
+        with pytest.raises(SystemExit):
+            main_module.main(["score", option, value])
+        assert f", but got {value}{hint}" in capsys.readouterr().err

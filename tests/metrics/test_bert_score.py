@@ -398,6 +398,7 @@ def test_what_changes_no_score_is_accepted(build):
         ({"rescale_with_baseline": True, "baseline_path": "nowhere"}, "there is no such file"),
         ({"matching": "sbert"}, "matching='bertscore', but got sbert: TextMoverScore takes any metric"),
         ({"weights": "idf"}, "`weights` to be 'uniform' with idf=True"),
+        ({"error_norm": 8.0}, "`error_norm` to be 1.0 with idf=True"),
         ({"weights": "idf", "idf_from": "sides", "idf": False}, "idf_from='sides' and no table"),
         ({"multi_reference": "all"}, "`multi_reference` to be 'best' or 'mean' with idf=True"),
     ],

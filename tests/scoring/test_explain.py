@@ -108,6 +108,14 @@ def test_plans_of_other_settings_and_what_a_value_has_beside_them(tiny_metric, f
     parts_give_the_score(found)
 
 
+@pytest.mark.parametrize("norm", [3.0, 64.0])
+def test_identical_texts_have_finite_parts_by_any_norm(tiny_metric, norm):
+    """Tokens without weight, such as the last special one, have no loss."""
+    found = explain_fitted(scorer_of(tiny_metric, matching="twmd", error_norm=norm), HYPOTHESIS, HYPOTHESIS)
+    assert all(np.isfinite(one.rates).all() and np.abs(one.rates).max() < 100 for one in found.matches)
+    parts_give_the_score(found)
+
+
 def test_rescaling_and_calibration_are_said(tiny_metric):
     scorer = scorer_of(tiny_metric, rescale=True, calibrate=True)
     with torch.no_grad():

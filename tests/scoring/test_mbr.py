@@ -79,6 +79,7 @@ def test_the_same_as_the_double_loop(made, sets, matrices, name):
         *((name, {}, symmetric) for name, symmetric in PRESETS.items()),
         *(("twmd", fields, True) for fields in ({"iterations": 3}, {"value": "objective"}, {"rescale": True})),
         ("twmd", {"alpha": 0.7}, False),
+        *((name, {"error_norm": 8.0}, False) for name in ("twmd", "bertscore-f1")),
         ("twmd", {"score": "recall"}, False),
         ("twmd", {"tolerance": 0.3}, False),
         ("twmd", {"hypothesis_special_tokens": "drop"}, False),

@@ -67,7 +67,9 @@ def add_input_hint(message: str, given: Sequence[str], known: Collection[str]) -
     flags = "".join(re.findall(r"^Expected a value after (\S+),", message))
     dashed = (one for last, one in pairs if last in flags.split("/") and one[:1] == "-" and one not in known)
     if flags and (value := next(dashed, None)) is not None:
-        return f"Expected a value after {flags}, but got {value}: for a file of this name write ./{value}"
+        named = os.path.isfile(value) or (value[:2] != "--" and "." in value)
+        hint = f": for a file of this name write ./{value}" if named else did_you_mean(value.partition("=")[0], known)
+        return f"Expected a value after {flags}, but got {value}{hint}"
     option = next((one for one in ("-i", "-t") if one in known), "-i")
     if option not in known or option in given or not message.startswith(("Expected one of", "Expected nothing")):
         return message

@@ -173,7 +173,7 @@ def _rates_of_losses(plan: Tensor, similarity: Tensor, weights: Tensor, norm: fl
     """
     weights, similarity = weights.double(), similarity.double()
     values = (plan * similarity).sum(dim=1) / torch.where(weights > 0, weights, 1.0)
-    losses = (1 - values).clamp(min=LEAST_LOSS)
+    losses = (1 - values).clamp(min=LEAST_LOSS).where(weights > 0, 0.0)
     slopes = (losses / (1 - token_score(values, weights, norm))[:, None]) ** (norm - 1)
     return 1 - slopes[:, None, :] * (1 - similarity)
 

@@ -38,7 +38,7 @@ def token_score(values: Float[Tensor, "B N"], weights: Float[Tensor, "B N"], nor
         raise ValueError(f"Expected `error_norm` to be a number from 1 to 64, but got {norm}: 1 is the mean.")
     if norm == 1 or not values.shape[1]:
         return (weights * values).sum(dim=1)
-    losses = (1 - values).clamp(min=LEAST_LOSS).where(weights > 0, 0.0)
+    losses = (1 - values).clamp(min=LEAST_LOSS).where(weights >= torch.finfo(weights.dtype).tiny, 0.0)
     # Powers of quotients by the largest loss neither underflow nor overflow; the norm does not depend on the divisor.
     largest = losses.detach().amax(dim=1)
     nothing = largest == 0

@@ -40,6 +40,7 @@ WITH_IDF: dict[str, tuple[Any, ...]] = {
     "hypothesis_special_tokens": ("drop", "targets"),
     "reference_special_tokens": ("drop", "targets"),
     "multi_reference": ("best", "mean"),
+    "error_norm": (1.0,),
 }
 """Values of configuration fields for which similarities can be stored per token until idf weights are known."""
 

@@ -224,7 +224,7 @@ class MetricConfig(Configuration):
         if self.error_norm != 1 and (self.tolerance is not None or self.value == "objective"):
             raise InputError(
                 "Expected `error_norm` to be 1 with a `tolerance` or value='objective', whose values are not those of "
-                f"tokens, but got {self.error_norm:g}: leave one out."
+                f"tokens, but got {self.error_norm:g}: set it to 1, or leave the other out."
             )
         penalties = (self.hypothesis_penalty, self.reference_penalty)
         if self.matching != "lazy-emd":

@@ -214,8 +214,8 @@ def is_symmetric(metric: SegmentMetric) -> bool:
     config = metric.config
     if config.matching in SYMMETRIC:
         return config.order_penalty == 0
-    symmetric_score = config.score == "f" and config.alpha == 0.5 and config.tolerance is None
-    return config.matching in MIRRORED and symmetric_score
+    symmetric_score = config.score == "f" and config.alpha == 0.5 and config.error_norm == 1
+    return config.matching in MIRRORED and symmetric_score and config.tolerance is None
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class WordPair(NamedTuple):
     hypothesis: int  # index of the hypothesis's word
     similarity: float  # cosine of the words
     mass: float  # transported mass, as a fraction of the total
-    rate: float  # value per unit of mass: a similarity or a cost
+    rate: float  # value per unit of mass: a similarity or a cost, or by a norm of losses less than the similarity
     penalty: float | None = None  # factor of the cosine for word positions, in (0, 1]; ``None`` without penalty
 
 
@@ -81,7 +81,8 @@ class ExplainedMatch(Shown):
     # mass transported between words, float64 ``[M, N]``, rows are words of the reference; greedy matching also gives
     # a plan
     plan: np.ndarray
-    rates: np.ndarray  # value per unit of mass between two words, float64 ``[M, N]``
+    # value per unit of mass between two words, float64 ``[M, N]``: similarity or cost, or by a norm of losses less
+    rates: np.ndarray
     measure: Literal["similarity", "cost"]  # whether rates are similarities (higher is better) or costs
     # additional terms: ``"entropy"`` of regularised values, ``"order"`` of the order penalty
     extras: Mapping[str, float] = field(default_factory=dict)
