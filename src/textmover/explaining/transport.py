@@ -14,7 +14,6 @@ from torch import Tensor
 from textmover.explaining.shares import own_values, transport_shares
 from textmover.explaining.word_matches import Span, counterparts, unrelated_closeness, words_of_texts
 from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise_similarity, token_score, unit_vectors
-from textmover.functional.score_combination import LEAST_LOSS
 from textmover.modules.matching.names import COSTS
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.weighting import Role, Side
@@ -171,11 +170,13 @@ def _rates_of_losses(plan: Tensor, similarity: Tensor, weights: Tensor, norm: fl
     The norm :math:`L` of the losses :math:`l_j` is homogeneous: by Euler's theorem :math:`L = \sum_j b_j s_j l_j` with
     :math:`s_j = (l_j/L)^{p-1}`, so that :math:`1 - L = \sum_{ij} P_{ij} (1 - s_j (1 - S_{ij}))`.
     """
-    weights, similarity = weights.double(), similarity.double()
-    values = (plan * similarity).sum(dim=1) / torch.where(weights > 0, weights, 1.0)
-    losses = (1 - values).clamp(min=LEAST_LOSS).where(weights > 0, 0.0)
-    slopes = (losses / (1 - token_score(values, weights, norm))[:, None]) ** (norm - 1)
-    return 1 - slopes[:, None, :] * (1 - similarity)
+    with torch.inference_mode(False), torch.enable_grad():
+        # Clones, as tensors created in inference mode cannot require gradients.
+        weights, similarity = weights.double().clone(), similarity.double().clone()
+        divisors = torch.where(weights > 0, weights, 1.0)
+        values = ((plan.clone() * similarity).sum(dim=1) / divisors).requires_grad_()
+        (slopes,) = torch.autograd.grad(token_score(values, weights, norm).sum(), values)
+    return 1 - (slopes / divisors)[:, None, :] * (1 - similarity)
 
 
 def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side, similarity: Tensor) -> dict[str, float]:

@@ -12,7 +12,9 @@ LEAST_LOSS = 1e-6
 """Smallest loss of a token under a norm above 1, whose gradient is infinite at 0."""
 
 
-def token_score(values: Float[Tensor, "B N"], weights: Float[Tensor, "B N"], norm: float = 1.0) -> Float[Tensor, " B"]:
+def token_score(
+    values: Float[Tensor, "B N"], weights: Float[Tensor, "B N"], error_norm: float = 1.0
+) -> Float[Tensor, " B"]:
     r"""Combine the matched similarities of tokens: :math:`1 - (\sum_j b_j (1 - q_j)^p)^{1/p}`, their mean for p = 1.
 
     Above 1, a few tokens that match badly cost more than many that match slightly worse, with the same mean.
@@ -20,13 +22,13 @@ def token_score(values: Float[Tensor, "B N"], weights: Float[Tensor, "B N"], nor
     Args:
         values: Similarity :math:`q_j` of each token to its partners, at most 1.
         weights: Weights :math:`b_j`; each row sums to 1, or to 0 for a text without tokens.
-        norm: :math:`p`, from 1 to 64.
+        error_norm: :math:`p`, from 1 to 64.
 
     Returns:
         The score of each text, 0 without tokens.
 
     Raises:
-        ValueError: If ``norm`` is out of range.
+        ValueError: If ``error_norm`` is out of range.
 
     Example:
         >>> one_wrong, all_similar = torch.tensor([[1.0, 1.0, 0.4]]), torch.tensor([[0.8, 0.8, 0.8]])
@@ -34,17 +36,17 @@ def token_score(values: Float[Tensor, "B N"], weights: Float[Tensor, "B N"], nor
         >>> torch.cat([token_score(values, third, 3.0) for values in (one_wrong, all_similar)])
         tensor([0.5840, 0.8000])
     """
-    if not 1 <= norm <= 64:
-        raise ValueError(f"Expected `error_norm` to be a number from 1 to 64, but got {norm}: 1 is the mean.")
-    if norm == 1 or not values.shape[1]:
+    if not 1 <= error_norm <= 64:
+        raise ValueError(f"Expected `error_norm` to be a number from 1 to 64, but got {error_norm}: 1 is the mean.")
+    if error_norm == 1 or not values.shape[1]:
         return (weights * values).sum(dim=1)
     losses = (1 - values).clamp(min=LEAST_LOSS).where(weights >= torch.finfo(weights.dtype).tiny, 0.0)
     # Powers of quotients by the largest loss neither underflow nor overflow; the norm does not depend on the divisor.
     largest = losses.detach().amax(dim=1)
     nothing = largest == 0
     largest = torch.where(nothing, 1.0, largest)
-    power = (weights * (losses / largest[:, None]) ** norm).sum(dim=1)
-    return torch.where(nothing, 0.0, 1 - largest * torch.where(nothing, 1.0, power) ** (1 / norm))
+    power = (weights * (losses / largest[:, None]) ** error_norm).sum(dim=1)
+    return torch.where(nothing, 0.0, 1 - largest * torch.where(nothing, 1.0, power) ** (1 / error_norm))
 
 
 def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: float = 0.5) -> Float[Tensor, "*B"]:

@@ -67,7 +67,7 @@ class Search:
         own = [path for name in (TABLE, BEST, "trial-*") for path in sorted(self.folder.glob(name))]
         given = [Path(one) for one in (self.options.config, self.options.space)]
         written = [(self.folder / name).resolve() for name in (RECIPE, TABLE, BEST)]
-        found = next((path for path in [*own, *given] if path in own or path.resolve() in written), None)
+        found = next(iter([*own, *(path for path in given if path.resolve() in written)]), None)
         if found is not None:
             raise InputError(
                 f"Expected --output to be a new folder, or one with {DATABASE} to continue, but {self.folder} has "
