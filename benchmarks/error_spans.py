@@ -25,7 +25,7 @@ from textmover.meta_evaluation.error_spans.agreement import cells_of, judged_pro
 from textmover.modules.metric_model import MetricModel
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.segments import Columns, read_segments
-from textmover.report.figures.matplotlib import save_figure
+from textmover.report.figures.matplotlib_figures import save_figure
 from textmover.scoring.error_spans.spans import WORD_OVERLAP, word_overlap_errors
 from textmover.types import MarkedSegment, TextErrors
 

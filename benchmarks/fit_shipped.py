@@ -26,13 +26,13 @@ from torch import Tensor
 
 from textmover._version import __version__
 from textmover.files import atomic_bytes
-from textmover.modules.assembly import Parts, assemble
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.source import EMBEDDED_SHA256
+from textmover.modules.encoder_parts import Parts, assemble
 from textmover.modules.tokens.statistics import CorpusMean
 from textmover.readers.segments import read_texts
 from textmover.readers.tables import FORMATS
-from textmover.rome.features.words import WordIdf
+from textmover.rome.features.word_vectors import WordIdf
 from textmover.rome.parsers.pipelines import load_parser
 from textmover.types import InputError
 

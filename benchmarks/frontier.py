@@ -24,7 +24,7 @@ from scoring_speed import CANDIDATES, Setting, machine, measured, read_pairs
 from textmover import Scorer
 from textmover.checkpoints.hub import released_metrics
 from textmover.presets import PRESETS
-from textmover.report.figures.matplotlib import save_figure
+from textmover.report.figures.matplotlib_figures import save_figure
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.lexical import lexical_scores
 from textmover.scoring.metric_set import score_together

@@ -14,7 +14,7 @@ import harness
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from textmover.report.figures.matplotlib import save_figure
+from textmover.report.figures.matplotlib_figures import save_figure
 
 SETS = ("WMT15-16 held back", "STS-B dev", "SICK trial", "SFREST")
 

@@ -37,10 +37,10 @@ from torch import Tensor, nn
 
 from textmover.checkpoints.averaging import token_pairs
 from textmover.data import Columns, RatingsDataModule
-from textmover.modules.assembly import Parts
 from textmover.modules.classifier import JoinedTexts, PairTemplate, Pooling, join_texts, joint_vectors, kept_tokens
 from textmover.modules.config import MetricConfig
 from textmover.modules.devices import evaluating
+from textmover.modules.encoder_parts import Parts
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.training import OptimizerConfig, RatingsModule

@@ -29,13 +29,13 @@ from safetensors.torch import load_file, save_file
 from textmover import Scorer, __version__
 from textmover.checkpoints.adapter import AdapterConfig, AdapterReport, adapter_report
 from textmover.checkpoints.averaging import as_token_table, refit
+from textmover.checkpoints.checkpoint_files import CARD, WEIGHTS, check_checkpoint, write_config
 from textmover.checkpoints.loading import load_metric
 from textmover.checkpoints.saving import save_checkpoint
-from textmover.checkpoints.weight_files import CARD, WEIGHTS, check_checkpoint, write_config
 from textmover.files import atomic_file, file_sha256
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, bootstrap_interval
 from textmover.meta_evaluation.statistics.ties import calibrate_ties
-from textmover.modules.probe_sentences import PROBES
+from textmover.modules.score_deviation import PROBES
 
 START = "twmd"  # the metric before training, for comparison
 

@@ -26,8 +26,8 @@ from scipy.stats import mannwhitneyu
 
 from textmover import __version__
 from textmover.checkpoints.adapter import AdapterConfig
+from textmover.checkpoints.checkpoint_files import CARD
 from textmover.checkpoints.classifier import METRIC_FOLDER, load_classifier, save_classifier
-from textmover.checkpoints.weight_files import CARD
 from textmover.data import LabelColumns, LabelsDataModule
 from textmover.data.datamodule import HELD_BACK
 from textmover.data.generated.acceptability import UNGRAMMATICAL, labelled_versions

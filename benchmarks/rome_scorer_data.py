@@ -23,8 +23,8 @@ from textmover.data.generated.datamodule import read_sentences, taken_sentences
 from textmover.data.leakage import PairFile, rows_where, segment_pairs, without_files
 from textmover.data.split import normalise_reference, split_held_back, taken_by_hash
 from textmover.files import atomic_file
-from textmover.perturbations.kinds import perturb_texts
 from textmover.perturbations.parsed_clauses import Parses
+from textmover.perturbations.registry import perturb_texts
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.segments import read_segments
 from textmover.rome.parsers.pipelines import load_parser

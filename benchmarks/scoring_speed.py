@@ -39,7 +39,7 @@ from matplotlib.figure import Figure
 
 from textmover.data import Columns, read_segments
 from textmover.report import Line
-from textmover.report.figures.matplotlib import save_figure
+from textmover.report.figures.matplotlib_figures import save_figure
 
 RATINGS = harness.ROOT / "examples/quickstart/ratings.tsv"
 SYSTEMS = 10

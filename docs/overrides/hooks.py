@@ -44,7 +44,7 @@ def commands() -> str:
     """The help of every command, as Markdown."""
     os.environ["COLUMNS"] = "92"
     from textmover.cli.main import COMMANDS, Parser
-    from textmover.cli.options.options_from_help import add_options, fields_help
+    from textmover.cli.options.help_files import add_options, fields_help
 
     parts = []
     for name, (_, purpose) in COMMANDS.items():

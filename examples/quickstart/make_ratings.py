@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from textmover.perturbations.editable_sentences import WordPool
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, perturb
-from textmover.perturbations.sentence_edits import WordPool
 from textmover.perturbations.severity import SeverityTable
 
 HERE = Path(__file__).resolve().parent

@@ -9,8 +9,8 @@ import torch
 from safetensors import safe_open
 
 from textmover.checkpoints import shipped
-from textmover.modules.assembly import Parts
-from textmover.rome.features.words import WordIdf
+from textmover.modules.encoder_parts import Parts
+from textmover.rome.features.word_vectors import WordIdf
 
 FILE = Path(str(resources.files(shipped).joinpath(shipped.EMBEDDED_MEANS)))
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from textmover.data.sources import RatedSource
+from textmover.data.training_sources import RatedSource
 from textmover.functional.losses import combined_loss
 from textmover.modules import MetricModel
 from textmover.presets import preset_config

@@ -14,7 +14,7 @@ from textmover.checkpoints.adapter import AdapterConfig, _factors, _singular, ad
 from textmover.modules.encoder import encoder_identity
 from textmover.modules.encoder.encoder_identity import weights_print
 from textmover.modules.encoder.source import file_sha256
-from textmover.modules.probe_sentences import probe_scores
+from textmover.modules.score_deviation import probe_scores
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint
 from textmover.types import InputError
 

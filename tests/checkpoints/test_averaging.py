@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from textmover.checkpoints.averaging import as_token_table, average_metrics, interpolate, refit
 from textmover.cli.main import main
 from textmover.modules.encoder.static_vectors import POSITIONS, TokenTable
-from textmover.modules.probe_sentences import probe_scores
+from textmover.modules.score_deviation import probe_scores
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint
 from textmover.training import RatingsModule
 from textmover.types import InputError, Segment

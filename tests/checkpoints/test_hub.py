@@ -12,7 +12,7 @@ from huggingface_hub.utils import filter_repo_objects
 
 from textmover.checkpoints.adapter import AdapterConfig
 from textmover.checkpoints.hub import push_to_hub
-from textmover.modules.probe_sentences import probe_scores
+from textmover.modules.score_deviation import probe_scores
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.types import InputError
 

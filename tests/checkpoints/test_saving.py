@@ -105,7 +105,7 @@ def test_the_encoder_is_not_needed_to_load(saved, monkeypatch):
     def no_search(*_):
         raise AssertionError("searched for an encoder")
 
-    monkeypatch.setattr("textmover.modules.assembly.resolve_encoder", no_search)
+    monkeypatch.setattr("textmover.modules.encoder_parts.resolve_encoder", no_search)
     load_checkpoint(saved)
 
 

@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 from textmover.checkpoints import shipped
 from textmover.modules.encoder.source import EMBEDDED_SHA256
-from textmover.rome.features.words import WordIdf
+from textmover.rome.features.word_vectors import WordIdf
 from textmover.scoring import Scorer, load_metric, save_checkpoint
 
 NAME = "sentence-transformers/all-MiniLM-L6-v2"

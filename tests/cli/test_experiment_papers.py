@@ -15,7 +15,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from textmover import Scorer
 from textmover.cli.commands.paper_experiment import load_experiment
-from textmover.experiments.papers.experiment_file import Experiment
+from textmover.experiments.papers.experiment import Experiment
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.config import MetricConfig
 from textmover.modules.metric_model import MetricModel

@@ -13,7 +13,7 @@ import pytest
 
 from textmover import __version__
 from textmover.cli import main as main_module
-from textmover.cli.options.options_from_help import SingleOption, examples, repeated_option
+from textmover.cli.options.help_files import SingleOption, examples, repeated_option
 from textmover.modules.devices import log_device
 from textmover.presets import PRESETS
 from textmover.runs.exit_codes_and_signals import guarded
@@ -204,7 +204,7 @@ def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
     from dataclasses import fields
 
     from textmover.modules.config import MetricConfig
-    from textmover.scoring.field_options import field_flag
+    from textmover.scoring.metric_field_options import field_flag
 
     text, usual = run("score", "--help-metric").out, run("score", "--help").out
     for entry in fields(MetricConfig):

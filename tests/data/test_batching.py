@@ -8,7 +8,7 @@ from textmover.data.batching import LengthBuckets, MixedBatches, PartLoader, Tra
 from textmover.data.error_spans import MarkedBatch
 from textmover.data.labelled import LabelBatch
 from textmover.data.paraphrases import ParaphraseBatch
-from textmover.data.sources import RatedSource, RatingBatch
+from textmover.data.training_sources import RatedSource, RatingBatch
 from textmover.presets import build_metric, preset_config
 from textmover.types import InputError, Segment, TokenBatch
 

@@ -11,8 +11,8 @@ import yaml
 
 from textmover.data import Columns, RatingsDataModule
 from textmover.data.split import normalise_reference
+from textmover.perturbations.editable_sentences import WordPool
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
-from textmover.perturbations.sentence_edits import WordPool
 from textmover.perturbations.severity import SeverityTable
 from textmover.readers.segments import read_segments
 

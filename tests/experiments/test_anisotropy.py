@@ -10,7 +10,7 @@ import torch
 
 from textmover.experiments.anisotropy import CENTERINGS, analyse_layers, draw_pairs, read_tokens, with_all_layers
 from textmover.modules import MetricConfig
-from textmover.modules.assembly import Parts, assemble
+from textmover.modules.encoder_parts import Parts, assemble
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
 TEXTS = [

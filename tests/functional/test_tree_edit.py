@@ -278,7 +278,7 @@ def test_a_missing_package_is_named(monkeypatch):
 
 
 def test_loops_are_compiled_where_nothing_can_be_kept():
-    from textmover.functional.tree_edit.kernels import compiled
+    from textmover.functional.tree_edit.compiled_loops import compiled
 
     names = {}
     exec(compile("def double(number):\n    return 2 * number", "<no file>", "exec"), names)

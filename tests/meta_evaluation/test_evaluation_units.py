@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from textmover.meta_evaluation import MetricScores, Protocol, averaged_correlation, evaluate, preferences_from_ratings
-from textmover.meta_evaluation.agreement.group_agreement import SystemAgreement
+from textmover.meta_evaluation.agreement.resampled_agreement import SystemAgreement
 from textmover.meta_evaluation.evaluation import select_rows, split_groups
 from textmover.report.evaluation.tables import evaluation_entry
 from textmover.report.evaluation.wording import remarks

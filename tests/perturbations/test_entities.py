@@ -1,7 +1,7 @@
 import pytest
 
+from textmover.perturbations.editable_sentences import Phrase, WordPool
 from textmover.perturbations.entities import KIND_OF, NAMES, TITLES, names_in
-from textmover.perturbations.sentence_edits import Phrase, WordPool
 
 
 def found(text: str, parse=None, texts=()) -> list[tuple[str, str]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.parsed_clauses import Agreement, simple_clause
 from textmover.perturbations.passive_voice import (
     IRREGULAR,
@@ -23,6 +22,7 @@ from textmover.perturbations.passive_voice import (
     to_passive,
 )
 from textmover.perturbations.perturbations import perturb
+from textmover.perturbations.registry import all_perturbations
 from textmover.types import ParsedText
 
 LEXICON = {

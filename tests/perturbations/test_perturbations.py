@@ -3,8 +3,8 @@ from functools import partial
 
 import pytest
 
+from textmover.perturbations.editable_sentences import Edit, Phrase, WordPool
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, perturb
-from textmover.perturbations.sentence_edits import Edit, Phrase, WordPool
 from textmover.perturbations.severity import SeverityTable, shipped_table
 from textmover.types import InputError
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from textmover.perturbations.kinds import all_perturbations
+from textmover.perturbations.editable_sentences import WordPool
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.sentence_edits import WordPool
+from textmover.perturbations.registry import all_perturbations
 from textmover.perturbations.word_substitution import adjective_table, inflected
 
 TABLE = adjective_table()

@@ -3,7 +3,7 @@
 import pytest
 from tests.readers.shared import write_lines
 
-from textmover.readers.system_outputs import read_system_table
+from textmover.readers.system_scores import read_system_table
 from textmover.types import InputError
 
 ROWS = [

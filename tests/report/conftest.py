@@ -16,7 +16,7 @@ import pytest
 
 from textmover.meta_evaluation import MetricScores, evaluate
 from textmover.report import Alignment, Link, ReportSection, largest_disagreements
-from textmover.report.explanation.explained_scores import ExplainedMatch, ExplainedText, Explanation, Step, WordPair
+from textmover.report.explanation.explanations import ExplainedMatch, ExplainedText, Explanation, Step, WordPair
 from textmover.types import Judgements, Signature
 
 NAMES = (

@@ -10,7 +10,7 @@ import pytest
 from textmover.meta_evaluation import compare_systems, rank_systems
 from textmover.readers.row_streams import Row
 from textmover.report import ReportHead, render_report
-from textmover.report.explanation.explained_scores import ExplainedLine
+from textmover.report.explanation.explanations import ExplainedLine
 from textmover.report.explanation.page import render_explanations
 from textmover.report.systems import comparison, ranking
 

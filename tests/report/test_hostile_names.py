@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_link, markdown_text, one_line
 from textmover.meta_evaluation import MetricScores, evaluate
 from textmover.report import draw_panels, format_evaluations
-from textmover.report.figures.matplotlib import HeatGroup, Line, Panel, draw_heat_map
+from textmover.report.figures.matplotlib_figures import HeatGroup, Line, Panel, draw_heat_map
 from textmover.report.table_formats import Page, block, latex_text, page_text
 from textmover.types import Judgements
 

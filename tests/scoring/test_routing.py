@@ -8,7 +8,7 @@ import pytest
 from textmover.cli.main import main
 from textmover.modules.encoder.source import MULTILINGUAL
 from textmover.scoring import Scorer, metric_set, scorer_from_options
-from textmover.scoring.field_options import FIELD, given_fields
+from textmover.scoring.metric_field_options import FIELD, given_fields
 from textmover.types import InputError, SourcedReferences
 
 ENGLISH = ["The train arrives at eight o'clock and the cat is asleep."] * 5

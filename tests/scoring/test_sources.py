@@ -9,7 +9,7 @@ import torch
 from textmover import Scorer
 from textmover.checkpoints.loading import load_metric
 from textmover.modules import MetricModel
-from textmover.modules.tokens.reliability_flags import side_flags
+from textmover.modules.tokens.text_flags import side_flags
 from textmover.scoring import save_checkpoint
 from textmover.types import InputError, SourcedReferences, compared_texts
 

@@ -11,7 +11,7 @@ from textmover.checkpoints.classifier import load_classifier
 from textmover.data import LabelsDataModule, MixtureDataModule
 from textmover.data.labelled import LabelledSource, LabelledText
 from textmover.training import ClassificationModule
-from textmover.training.reports.agreement import judge
+from textmover.training.reports.fit_report import judge
 from textmover.training.tasks.classification import LabelOptions, class_weights
 from textmover.types import InputError
 

@@ -14,7 +14,7 @@ from textmover.data.datamodule import RatingsDataModule
 from textmover.readers.segments import Columns
 from textmover.training.modules import RatingsModule
 from textmover.training.optimization import OptimizerConfig
-from textmover.training.reports.agreement import judge
+from textmover.training.reports.fit_report import judge
 
 ROOT = Path(__file__).parents[2]
 RECIPE = yaml.safe_load((ROOT / "configs/quickstart.yaml").read_text())

@@ -9,7 +9,7 @@ from labelled_runs import fit, pairs, paraphrases, quiet_trainer, rated, write_p
 
 from runs import write_ratings
 from textmover import Scorer
-from textmover.checkpoints.run_checkpoints import read_run_checkpoint
+from textmover.checkpoints.lightning_checkpoints import read_run_checkpoint
 from textmover.data import LabelsDataModule, MixtureDataModule, ParaphrasesDataModule, RatingsDataModule
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric

@@ -11,7 +11,7 @@ import torch
 from runs import logged, recipe, write_ratings, write_recipe
 from textmover.cli.training.train import main as train
 from textmover.data import RatingsDataModule
-from textmover.data.sources import RatedSource
+from textmover.data.training_sources import RatedSource
 from textmover.training import RatingsModule
 from textmover.training.trainer_checks import not_finite
 from textmover.types import Segment

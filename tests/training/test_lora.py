@@ -12,7 +12,7 @@ from torch import nn
 
 from runs import write_ratings
 from textmover.checkpoints.loading import load_checkpoint
-from textmover.modules.encoder.low_rank import has_lora, merge_lora
+from textmover.modules.encoder.lora import has_lora, merge_lora
 from textmover.scoring import save_checkpoint
 from textmover.training import RatingsModule
 from textmover.training.optimization import (

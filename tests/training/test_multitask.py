@@ -32,7 +32,7 @@ from textmover.data.split import is_held_back
 from textmover.functional.losses import contrastive_loss
 from textmover.scoring import save_checkpoint
 from textmover.training import MultiTaskModule, OptimizerConfig, RandomState, RatingsModule, TaskOptions
-from textmover.training.reports.agreement import judge
+from textmover.training.reports.fit_report import judge
 from textmover.training.tasks.paraphrases import ContrastiveTask, all_scores
 from textmover.types import InputError
 

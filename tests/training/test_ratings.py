@@ -19,11 +19,11 @@ from runs import write_ratings
 from textmover import Scorer
 from textmover.checkpoints.adapter import AdapterConfig
 from textmover.data import Columns, RatingsDataModule
-from textmover.data.sources import RatedSource
+from textmover.data.training_sources import RatedSource
 from textmover.scoring import save_checkpoint
 from textmover.scoring.lexical import lexical_scores
 from textmover.training import OptimizerConfig, RatingsModule
-from textmover.training.reports.agreement import judge
+from textmover.training.reports.fit_report import judge
 from textmover.training.tasks.ratings import check_batches, segment_scores
 from textmover.types import InputError, Segment
 

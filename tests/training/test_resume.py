@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from data_files import write_table
 from runs import recipe, write_ratings, write_recipe
-from textmover.checkpoints.run_checkpoints import read_run_checkpoint
+from textmover.checkpoints.lightning_checkpoints import read_run_checkpoint
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
 from textmover.types import InputError
 

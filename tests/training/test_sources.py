@@ -12,7 +12,7 @@ from textmover import Scorer
 from textmover.data import Columns
 from textmover.scoring import save_checkpoint
 from textmover.training import OptimizerConfig, RatingsModule
-from textmover.training.reports.agreement import judge
+from textmover.training.reports.fit_report import judge
 from textmover.training.tasks.ratings import segment_scores
 from textmover.types import InputError
 
@@ -75,7 +75,7 @@ def test_a_trained_metric_scores_as_it_was_trained(tiny_multilingual, ratings, t
 
 
 def test_half_of_the_references_are_left_out_at_random(tiny_metric, tiny_multilingual):
-    from textmover.data.sources import RatedSource
+    from textmover.data.training_sources import RatedSource
     from textmover.types import Segment
 
     metric = tiny_metric(encoder=str(tiny_multilingual), mode="both")

@@ -9,7 +9,7 @@ from labelled_runs import quiet_trainer, rated
 from pytorch_lightning.plugins.io import AsyncCheckpointIO, TorchCheckpointIO
 
 from runs import write_ratings
-from textmover.checkpoints.run_checkpoints import checksum_of
+from textmover.checkpoints.lightning_checkpoints import checksum_of
 from textmover.training import OptimizerConfig, RatingsModule
 from textmover.training.trainer_checks import check_moved, check_precision, chosen_accelerator
 from textmover.types import InputError

@@ -15,7 +15,7 @@ from textmover.meta_evaluation.robustness import Versions, robustness
 from textmover.readers.tables import named_tables
 from textmover.runs.score_summary import Summary
 from textmover.scoring import Scorer
-from textmover.scoring.engine.pair_table import unusual
+from textmover.scoring.engine.pair_results import unusual
 from textmover.types import Judgements, SegmentScores, Shown, Signature, View
 
 VALUES = np.arange(40.0) / 40

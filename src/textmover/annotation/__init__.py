@@ -4,10 +4,10 @@ This package has no user interface; :mod:`textmover.app` provides one in the bro
 """
 
 from textmover.annotation.agreement import CriterionAgreement, Pair, criterion_agreement, error_agreement
+from textmover.annotation.criteria_and_scales import CRITERIA, Criterion, Scale, parse_criteria
 from textmover.annotation.export import Exported, ExportedErrors, export_errors, export_ratings
 from textmover.annotation.items import Item, ItemColumns, read_items
 from textmover.annotation.project import Progress, Project, item_files, known_criteria, known_scale, open_project
-from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteria
 from textmover.annotation.store import ErrorMark, Marks, Rated, Ratings, clean_name, parse_marks
 
 __all__ = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from textmover.annotation.project import Project
 from textmover.meta_evaluation.agreement import annotators
-from textmover.meta_evaluation.error_spans.span_figures import figures, segment_sums
+from textmover.meta_evaluation.error_spans.span_statistics import figures, segment_sums
 from textmover.types import MarkedSegment, TextErrors
 from textmover.types.word_splitting import text_words
 
@@ -74,7 +74,7 @@ class ErrorPair(NamedTuple):
 def error_agreement(project: Project) -> tuple[ErrorPair, ...]:
     """Return the agreement on errors of each pair of annotators who have finished a common text.
 
-    Both figures are symmetric, see :func:`~textmover.meta_evaluation.error_spans.span_figures.span_f1`.
+    Both figures are symmetric, see :func:`~textmover.meta_evaluation.error_spans.span_statistics.span_f1`.
     """
     done = {
         name: {

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from textmover.annotation.criteria_and_scales import RESERVED
 from textmover.annotation.items import Item
 from textmover.annotation.project import Project
-from textmover.annotation.scale import RESERVED
 from textmover.annotation.store import as_entry, inside
 from textmover.csv_cells import CsvWriter
 from textmover.data import recipe_writer

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from textmover.annotation.criteria_and_scales import CRITERIA, Criterion, Scale, parse_criteria
 from textmover.annotation.items import SUFFIXES, Item, ItemColumns, read_items
-from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteria
 from textmover.annotation.store import AnnotatorFile, Marks, Rated, Ratings, annotator_key, clean_name, inside
 from textmover.types import InputError
 

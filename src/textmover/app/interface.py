@@ -12,8 +12,8 @@ import gradio as gr
 from textmover import annotation
 from textmover.app.annotate_tab import AnnotateTab
 from textmover.app.annotation_session import Session
-from textmover.app.explorer import Explorer, score_table
 from textmover.app.html import escape, notice
+from textmover.app.score_tab import Explorer, score_table
 from textmover.meta_evaluation.agreement.annotators import Level
 from textmover.types import InputError, SourcedReferences, plural
 

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from textmover.checkpoints.checkpoint_files import CONFIG, check_entries
 from textmover.checkpoints.encoder_state import encoder_prefix, split_state, trained_encoder
-from textmover.checkpoints.weight_files import CONFIG, check_entries
-from textmover.modules.assembly import DIFFERENCE, untrained
 from textmover.modules.encoder.encoder_identity import base_of, identity_of, weights_print
+from textmover.modules.encoder_parts import DIFFERENCE, untrained
 from textmover.safe_reading import read_json
 from textmover.types import InputError, SegmentMetric, check_choice, check_whole
 

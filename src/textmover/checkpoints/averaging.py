@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from textmover.checkpoints.encoder_state import encoder_prefix, name_weights, trained_encoder
 from textmover.checkpoints.statistics_files import fitted_names
-from textmover.modules.assembly import as_table, untrained
 from textmover.modules.devices import evaluating
 from textmover.modules.encoder.encoder_identity import base_of
+from textmover.modules.encoder_parts import as_table, untrained
 from textmover.modules.metric_model import MetricModel
 from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric, compared_texts
 

@@ -15,7 +15,7 @@ from textmover.checkpoints.encoder_state import name_weights
 from textmover.checkpoints.loading import load_metric
 from textmover.checkpoints.saving import METRIC_USAGE
 from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_text
-from textmover.modules.probe_sentences import PROBES, probe_scores
+from textmover.modules.score_deviation import PROBES, probe_scores
 from textmover.types import SegmentMetric
 
 EXCLUDED_SECTIONS = ("Adapter", "Configuration")  # sections that are not copied: they describe the card's own weights

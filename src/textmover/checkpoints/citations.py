@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from textmover._version import __version__
+from textmover.checkpoints.checkpoint_files import check_checkpoint
 from textmover.checkpoints.loading import checkpoint_folder
-from textmover.checkpoints.weight_files import check_checkpoint
 from textmover.modules.config import MetricConfig
 from textmover.presets import KINDS, PRESETS, preset_config
 from textmover.rome.config import RomeConfig

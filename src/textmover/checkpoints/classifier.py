@@ -11,12 +11,12 @@ from pathlib import Path
 
 from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig
+from textmover.checkpoints.checkpoint_files import CLASSIFIER, CLASSIFIER_FORMAT, HEAD, write_config, write_weights
 from textmover.checkpoints.loading import METRIC_FOLDER, classifier_folder, encoder_print, load_classifier
 from textmover.checkpoints.saving import METRIC_USAGE, check_replaceable, save_checkpoint
-from textmover.checkpoints.weight_files import CLASSIFIER, CLASSIFIER_FORMAT, HEAD, write_config, write_weights
 from textmover.files import atomic_folder
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
-from textmover.modules.probe_sentences import PROBES
+from textmover.modules.score_deviation import PROBES
 from textmover.types import InputError
 
 __all__ = ["METRIC_FOLDER", "classifier_folder", "load_classifier", "save_classifier"]

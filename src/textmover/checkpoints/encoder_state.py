@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from textmover.modules.assembly import untrained
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.encoder_identity import BaseEncoder, base_of, identity_of, remember_base, weights_print
+from textmover.modules.encoder_parts import untrained
 from textmover.types import InputError, SegmentMetric
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from textmover._version import __version__
-from textmover.checkpoints.weight_files import CARD, CONFIG, check_checkpoint
+from textmover.checkpoints.checkpoint_files import CARD, CONFIG, check_checkpoint
 from textmover.modules.shipped_folders import released_folders
 from textmover.presets import PRESETS, unknown_metric
 from textmover.safe_reading import read_json

@@ -14,10 +14,7 @@ import torch
 from torch import nn
 
 from textmover.checkpoints.adapter import restore_state
-from textmover.checkpoints.encoder_state import trained_encoder
-from textmover.checkpoints.hub import check_known, is_metric, released_folder
-from textmover.checkpoints.shipped import fill_idf, fill_mean
-from textmover.checkpoints.weight_files import (
+from textmover.checkpoints.checkpoint_files import (
     CONFIG,
     HEAD,
     WEIGHTS,
@@ -26,6 +23,9 @@ from textmover.checkpoints.weight_files import (
     read_classifier_config,
     read_weights,
 )
+from textmover.checkpoints.encoder_state import trained_encoder
+from textmover.checkpoints.hub import check_known, is_metric, released_folder
+from textmover.checkpoints.shipped import fill_idf, fill_mean
 from textmover.files import file_sha256
 from textmover.modules.base_metric import EncoderMetric
 from textmover.modules.classifier import ClassifierConfig, TextClassifier

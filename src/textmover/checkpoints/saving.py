@@ -18,14 +18,14 @@ from torch import nn
 
 from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig, as_adapter
+from textmover.checkpoints.checkpoint_files import CONFIG, FORMAT, WEIGHTS, write_config, write_weights
 from textmover.checkpoints.encoder_state import name_weights, trained_encoder
 from textmover.checkpoints.loading import load_checkpoint
-from textmover.checkpoints.weight_files import CONFIG, FORMAT, WEIGHTS, write_config, write_weights
 from textmover.files import atomic_folder
-from textmover.modules.assembly import ENCODER_FOLDER
 from textmover.modules.devices import lasting
-from textmover.modules.encoder.low_rank import has_lora, merge_lora
-from textmover.modules.probe_sentences import PROBES, probe_scores
+from textmover.modules.encoder.lora import has_lora, merge_lora
+from textmover.modules.encoder_parts import ENCODER_FOLDER
+from textmover.modules.score_deviation import PROBES, probe_scores
 from textmover.safe_reading import read_json
 from textmover.types import InputError, SegmentMetric
 

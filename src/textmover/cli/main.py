@@ -1,7 +1,7 @@
 """Entry point of ``textmover``: parse the arguments and run the command.
 
 A command is a module with ``run(options)``, and a file ``help/COMMAND.txt`` with its options (see
-:mod:`textmover.cli.options.options_from_help`). The module is imported after its options are parsed, so that ``--help``
+:mod:`textmover.cli.options.help_files`). The module is imported after its options are parsed, so that ``--help``
 and usage errors are fast.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from textmover._version import __version__
 from textmover.cli.argparse_messages import SYNONYMS, add_input_hint, did_you_mean, reworded
-from textmover.cli.options.options_from_help import SingleOption, add_options
+from textmover.cli.options.help_files import SingleOption, add_options
 from textmover.runs.exit_codes_and_signals import guarded, open_streams, set_up_logging, sigterm_as_interrupt
 
 COMMANDS = {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from textmover.data.generated.acceptability import AcceptabilityDataModule
     from textmover.data.generated.contrasts import ContrastsDataModule, RewordedFile
     from textmover.data.generated.datamodule import PerturbedDataModule
-    from textmover.data.generated.record_ratings import RecordsDataModule
+    from textmover.data.generated.records_datamodule import RecordsDataModule
     from textmover.data.labelled import LabelColumns, LabelsDataModule
     from textmover.data.leakage import PairFile
     from textmover.data.mixture import MixtureDataModule
@@ -69,7 +69,7 @@ __getattr__ = names_of(
         "textmover.data.generated.acceptability": ("AcceptabilityDataModule",),
         "textmover.data.generated.contrasts": ("ContrastsDataModule", "RewordedFile"),
         "textmover.data.generated.datamodule": ("PerturbedDataModule",),
-        "textmover.data.generated.record_ratings": ("RecordsDataModule",),
+        "textmover.data.generated.records_datamodule": ("RecordsDataModule",),
         "textmover.data.labelled": ("LabelColumns", "LabelsDataModule"),
         "textmover.data.mixture": ("MixtureDataModule",),
         "textmover.data.leakage": ("PairFile",),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from textmover.data.sources import Source, Tokenize
+from textmover.data.training_sources import Source, Tokenize
 from textmover.types import InputError
 
 

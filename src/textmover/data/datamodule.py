@@ -13,8 +13,8 @@ import pytorch_lightning as pl
 from textmover.data.batching import PartLoader, TrainingLoader
 from textmover.data.leakage import PairFile, segment_pairs, unread_columns, warn_of_shared, without_files
 from textmover.data.rating_scales import Annotators, Scales, beyond_range, on_one_scale, over_annotators, split_by_range
-from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_least
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, parted, share_note, split_held_back
+from textmover.data.training_sources import RatedSource, Source, Tokenize, check_judged, check_least
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import named_tables, rows_where, unique_files
 from textmover.types import InputError, Segment, plural

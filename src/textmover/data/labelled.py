@@ -14,8 +14,8 @@ from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.leakage import PairFile, normalised_pair, without_files
-from textmover.data.sources import Batch, Source, Tokenize, check_least
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
+from textmover.data.training_sources import Batch, Source, Tokenize, check_least
 from textmover.readers.segments import read_rows
 from textmover.readers.tables import rows_where, unique_files
 from textmover.types import InputError, TokenBatch, check_choice, plural

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.data.datamodule import SourcesDataModule
-from textmover.data.sources import Source
+from textmover.data.training_sources import Source
 from textmover.types import InputError
 
 ROUNDING = 1e-9

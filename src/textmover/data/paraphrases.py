@@ -17,8 +17,8 @@ from torch import Tensor
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.labelled import TASKS, LabelColumns, TaskName, filled_columns, label_names, read_labelled
 from textmover.data.leakage import PairFile, segment_pairs, without_files
-from textmover.data.sources import Batch, Source, Tokenize, check_least
 from textmover.data.split import HELD_BACK_SHARE, connected, normalise_reference, split_held_back, taken_by_hash
+from textmover.data.training_sources import Batch, Source, Tokenize, check_least
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import rows_where
 from textmover.types import InputError, Segment, TokenBatch, plural

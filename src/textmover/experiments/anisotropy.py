@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from textmover.functional import unit_vectors
-from textmover.modules.assembly import Parts
 from textmover.modules.devices import evaluating, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.windows import longest_first
+from textmover.modules.encoder_parts import Parts
 from textmover.modules.tokens.statistics import CorpusMean
 from textmover.types import InputError, TokenTrait, check_choice, check_whole
 

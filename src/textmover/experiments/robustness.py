@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textmover.experiments.papers.layers import choose_texts
+from textmover.experiments.papers.layer_similarity import choose_texts
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.robustness import MetricRobustness, Robustness, Versions
 from textmover.meta_evaluation.significance.bootstrap import FEW, UNKNOWN, Interval, few_to_draw
-from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
 from textmover.perturbations.parsed_clauses import Parses
 from textmover.perturbations.perturbations import Perturbation
+from textmover.perturbations.registry import ALIASES, KINDS, perturb_texts
 from textmover.perturbations.word_substitution import Neighbours
 from textmover.readers.judgements import load_description, read_judgements
 from textmover.readers.segments import Columns, read_segments, read_texts
-from textmover.report.figures.matplotlib import HeatGroup, draw_heat_map
+from textmover.report.figures.matplotlib_figures import HeatGroup, draw_heat_map
 from textmover.report.table_formats import Section, block, interval, number, pick
 from textmover.types import InputError, Judgements, plural
 

@@ -17,7 +17,7 @@ from textmover.readers.csv_and_jsonl import named
 from textmover.readers.segments import joined_groups
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.table_formats import pick, plain
-from textmover.scoring.field_options import field_flag, field_value, written
+from textmover.scoring.metric_field_options import field_flag, field_value, written
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, Segment
 

@@ -11,7 +11,7 @@ from textmover.explaining.shares import rome_shares
 from textmover.explaining.word_matches import word_spans
 from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.modules.tokens.unknown_tokens import apart
-from textmover.report.explanation.explained_scores import (
+from textmover.report.explanation.explanations import (
     ExplainedMatch,
     ExplainedText,
     ExplainedTrees,
@@ -41,7 +41,7 @@ MEANINGS = {
 def explain_rome(
     metric: RomeMetric, hypothesis: str, reference: str, components: Mapping[str, float], *, empty: bool
 ) -> dict[str, Any]:
-    """Return the fields of the :class:`~textmover.report.explanation.explained_scores.Explanation` of a RoMe score."""
+    """Return the fields of the :class:`~textmover.report.explanation.explanations.Explanation` of a RoMe score."""
     hyp, ref = (metric.text_features(metric.tokenize([text]).to(metric.device)) for text in (hypothesis, reference))
     vectors = (aligned.vectors for aligned in apart(ref, hyp))
     cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]

@@ -25,7 +25,7 @@ import torch
 from textmover.functional import f_score
 from textmover.modules.matching.names import COSTS
 from textmover.modules.metric_model import MetricModel
-from textmover.report.explanation.explained_scores import ExplainedMatch, Step
+from textmover.report.explanation.explanations import ExplainedMatch, Step
 from textmover.rome.metric import RomeMetric
 from textmover.rome.scorer.network import named_features
 from textmover.types import TokenEmbeddings

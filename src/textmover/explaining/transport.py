@@ -17,7 +17,7 @@ from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise
 from textmover.modules.matching.names import COSTS
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.weighting import Role, Side
-from textmover.report.explanation.explained_scores import ExplainedMatch, ExplainedText, Step
+from textmover.report.explanation.explanations import ExplainedMatch, ExplainedText, Step
 from textmover.types import InputError, TokenBatch, TokenEmbeddings
 
 
@@ -33,7 +33,7 @@ class _ExplainedSide(NamedTuple):
 def explain_transport(
     metric: MetricModel, hypothesis: str, reference: str, components: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return the fields of an :class:`~textmover.report.explanation.explained_scores.Explanation` of a pair."""
+    """Return the fields of an :class:`~textmover.report.explanation.explanations.Explanation` of a pair."""
     texts = reference, hypothesis
     batches = [metric.tokenize([text]).to(metric.device) for text in texts]
     features = [_features(metric, batch) for batch in batches]

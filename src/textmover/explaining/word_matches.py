@@ -13,12 +13,12 @@ import torch
 from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.modules.devices import scoring_mode
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.probe_sentences import PROBES
+from textmover.modules.score_deviation import PROBES
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.modules.tokens.weighting import Role, Side
 from textmover.modules.tokens.word_tokenizer import split_words
 from textmover.report.evaluation.disagreements import Alignment, Link
-from textmover.report.explanation.explained_scores import ExplainedMatch, ExplainedText, WordPair
+from textmover.report.explanation.explanations import ExplainedMatch, ExplainedText, WordPair
 from textmover.types import InputError, SegmentMetric, SpecialToken, TokenBatch
 from textmover.types.word_splitting import UNSPACED, goes_on
 

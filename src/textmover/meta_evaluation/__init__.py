@@ -38,7 +38,7 @@ from textmover.meta_evaluation.error_spans.agreement import (
     compare_errors,
     judge_errors,
 )
-from textmover.meta_evaluation.error_spans.span_figures import SpanF1, span_f1, word_errors
+from textmover.meta_evaluation.error_spans.span_statistics import SpanF1, span_f1, word_errors
 from textmover.meta_evaluation.evaluation import evaluate
 from textmover.meta_evaluation.results import (
     LEVELS,
@@ -77,7 +77,6 @@ from textmover.meta_evaluation.statistics.ties import (
     pair_counts,
     tie_agreement,
 )
-from textmover.meta_evaluation.systems.comparison_table import ComparedSystems, Decision, SystemPair, compare_systems
 from textmover.meta_evaluation.systems.paired_tests import SystemComparison, paired_bootstrap, paired_randomisation
 from textmover.meta_evaluation.systems.ranking import (
     RankedSystems,
@@ -86,6 +85,7 @@ from textmover.meta_evaluation.systems.ranking import (
     rank_systems,
     ranking_agreement,
 )
+from textmover.meta_evaluation.systems.system_comparison import ComparedSystems, Decision, SystemPair, compare_systems
 
 __all__ = [
     "LEVELS", "STATISTICS", "AnnotatorAgreement", "AveragedCorrelation", "BinAgreement", "ComparedSystems",

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.meta_evaluation.agreement.group_agreement import (
+from textmover.meta_evaluation.agreement.preferences import preference_pairs
+from textmover.meta_evaluation.agreement.resampled_agreement import (
     EQUAL,
     Agreement,
     CorrelationAgreement,
@@ -20,7 +21,6 @@ from textmover.meta_evaluation.agreement.group_agreement import (
     SoftSystemAgreement,
     SystemAgreement,
 )
-from textmover.meta_evaluation.agreement.preferences import preference_pairs
 from textmover.meta_evaluation.results import Evaluation, Exclusion, MetricAgreement, MetricScores, Protocol
 from textmover.meta_evaluation.significance.bootstrap import (
     MIN_CLUSTERS,
@@ -31,7 +31,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
 )
 from textmover.meta_evaluation.significance.significance_tests import p_value_matrix, significance_clusters, swap_signs
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
-from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, group_positions, label_numbers, nan_mean
+from textmover.meta_evaluation.statistics.score_arrays import ROUNDING, Vector, group_positions, label_numbers, nan_mean
 from textmover.types import InputError, Judgements, plural
 
 POOLED = "all"  # name of the single group at level "pooled"

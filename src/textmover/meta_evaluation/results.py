@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
-from textmover.meta_evaluation.statistics.scores import Vector
+from textmover.meta_evaluation.statistics.score_arrays import Vector
 from textmover.types import InputError, Judgements, Shown, View, plural
 
 LEVELS = {

@@ -25,7 +25,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
     percentiles,
 )
 from textmover.meta_evaluation.statistics.correlation import correlation
-from textmover.meta_evaluation.statistics.scores import Vector, divide, finite_scores, group_positions
+from textmover.meta_evaluation.statistics.score_arrays import Vector, divide, finite_scores, group_positions
 from textmover.types import InputError, Shown, View, plural
 
 LEVEL = 0.95

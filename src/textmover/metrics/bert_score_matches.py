@@ -18,7 +18,7 @@ from textmover.modules.tokens.statistics import IdfTable
 from textmover.modules.tokens.unknown_tokens import token_keys
 from textmover.modules.tokens.weighting import Side
 from textmover.scoring import Scorer
-from textmover.scoring.engine.pair_table import check_finite
+from textmover.scoring.engine.pair_results import check_finite
 from textmover.types import InputError, MatchResult, PairScores, SegmentMetric, TokenEmbeddings
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from textmover.meta_evaluation.error_spans.agreement import BINS, Cells, check_bins, judged_probabilities, reliability
-from textmover.meta_evaluation.error_spans.span_figures import COLUMNS, check_pairs, figures, segment_sums
+from textmover.meta_evaluation.error_spans.span_statistics import COLUMNS, check_pairs, figures, segment_sums
 from textmover.metrics.ordered_states import FullPrecision
 from textmover.types.error_spans import ErrorSpan, MarkedSegment
 

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from textmover.functional import normalize_by_self, pairwise_similarity, unit_vectors
-from textmover.modules.assembly import Parts, assemble, build_layers, reassemble, save_parts
 from textmover.modules.base_metric import Calibration, EncoderMetric, SourceCombination, metric_signature
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import languages_of, reads_many_languages
+from textmover.modules.encoder_parts import Parts, assemble, build_layers, reassemble, save_parts
 from textmover.modules.error_spans.head import ErrorHead
 from textmover.modules.matching.matchings import build_matching
 from textmover.modules.matching.names import COSTS

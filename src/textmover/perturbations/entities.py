@@ -9,8 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from textmover.perturbations.parsed_clauses import Parse, word_tags
-from textmover.perturbations.sentence_edits import (
+from textmover.perturbations.editable_sentences import (
     Edit,
     Phrase,
     Word,
@@ -20,6 +19,7 @@ from textmover.perturbations.sentence_edits import (
     mixed,
     one_by_chance,
 )
+from textmover.perturbations.parsed_clauses import Parse, word_tags
 from textmover.safe_reading import read_yaml
 
 MONTHS_THAT_ARE_WORDS = ("March", "May")

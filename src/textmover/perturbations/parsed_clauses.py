@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from textmover.perturbations.sentence_edits import LEXICON, Phrase, listed, word_set
+from textmover.perturbations.editable_sentences import LEXICON, Phrase, listed, word_set
 from textmover.types import ParsedText, Parser
 
 MODALS = word_set("modals")

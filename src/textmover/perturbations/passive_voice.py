@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from random import Random
 
+from textmover.perturbations.editable_sentences import FUNCTION_WORDS, LEXICON, Edit, Phrase, WordPool, word_set
 from textmover.perturbations.entities import always_capitalised
 from textmover.perturbations.parsed_clauses import PRONOUNS, Agreement, Chain, Clause, Parse, simple_clause
-from textmover.perturbations.sentence_edits import FUNCTION_WORDS, LEXICON, Edit, Phrase, WordPool, word_set
 from textmover.types import ParsedText
 
 SUBJECT_CASE = {"me": "I", "him": "he", "her": "she", "us": "we", "them": "they", "you": "you", "it": "it"}

@@ -1,9 +1,9 @@
 """Graded, seeded corruptions of English sentences, each with a severity from a fixed table.
 
-A perturbation is a :data:`~textmover.perturbations.sentence_edits.Function` that returns an :class:`Edit`, or ``None``
-if it does not apply. A perturbation that needs a neighbour search or a parser takes it as a callable. Bind it with
-``functools.partial`` and pass it to :func:`perturb` in a copy of ``PERTURBATIONS``, together with a severity table that
-has an entry for the new name.
+A perturbation is a :data:`~textmover.perturbations.editable_sentences.Function` that returns an :class:`Edit`, or
+``None`` if it does not apply. A perturbation that needs a neighbour search or a parser takes it as a callable. Bind it
+with ``functools.partial`` and pass it to :func:`perturb` in a copy of ``PERTURBATIONS``, together with a severity table
+that has an entry for the new name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from textmover.perturbations.sentence_edits import (
+from textmover.perturbations.editable_sentences import (
     AUXILIARIES,
     NEGATIVE,
     NUMBER,

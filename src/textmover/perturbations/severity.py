@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from textmover.perturbations.sentence_edits import Word
+from textmover.perturbations.editable_sentences import Word
 from textmover.safe_reading import read_yaml
 
 T = TypeVar("T")

@@ -10,9 +10,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from textmover.perturbations.entities import always_capitalised
-from textmover.perturbations.parsed_clauses import Parse, word_tags
-from textmover.perturbations.sentence_edits import (
+from textmover.perturbations.editable_sentences import (
     FUNCTION_WORDS,
     NEGATIVE,
     Edit,
@@ -24,6 +22,8 @@ from textmover.perturbations.sentence_edits import (
     with_words,
     word_set,
 )
+from textmover.perturbations.entities import always_capitalised
+from textmover.perturbations.parsed_clauses import Parse, word_tags
 from textmover.safe_reading import read_yaml
 
 FILLER = "AAA"  # as in RoMe (section 4.6, case 3)

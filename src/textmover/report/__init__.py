@@ -7,7 +7,14 @@ from textmover.report.evaluation.disagreements import Alignment, Disagreement, L
 from textmover.report.evaluation.page import ReportHead, ReportSection, render_report, write_report
 from textmover.report.evaluation.tables import TABLE_FORMATS, format_evaluations, print_evaluations
 from textmover.report.evaluation.wording import file_remarks, remarks, title_of
-from textmover.report.figures.matplotlib import FORMATS, Line, Panel, check_matplotlib, draw_panels, report_files
+from textmover.report.figures.matplotlib_figures import (
+    FORMATS,
+    Line,
+    Panel,
+    check_matplotlib,
+    draw_panels,
+    report_files,
+)
 from textmover.report.templating import check_jinja
 
 __all__ = [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         syntactic_edits,
         syntactic_similarity,
     )
-    from textmover.rome.features.words import WordIdf
+    from textmover.rome.features.word_vectors import WordIdf
     from textmover.rome.metric import RomeMetric
     from textmover.rome.parsers.pipelines import load_parser
     from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, read_official
@@ -57,7 +57,7 @@ __getattr__ = names_of(
             "syntactic_edits",
             "syntactic_similarity",
         ),
-        "textmover.rome.features.words": ("WordIdf",),
+        "textmover.rome.features.word_vectors": ("WordIdf",),
         "textmover.rome.metric": ("RomeMetric",),
         "textmover.rome.parsers.pipelines": ("load_parser",),
         "textmover.rome.scorer.network": ("FeatureScorer", "ScorerConfig", "read_official"),

@@ -22,7 +22,7 @@ from textmover.rome.features.acceptability import AcceptabilityModel
 from textmover.rome.features.pairs import match_words, pair_features
 from textmover.rome.features.semantic import SemanticResult
 from textmover.rome.features.text_features import PARSED_BYTES, RomeCache, RomeFeatures, WordReader
-from textmover.rome.features.words import WordIdf
+from textmover.rome.features.word_vectors import WordIdf
 from textmover.rome.scorer.network import UNTRAINED, FeatureScorer, ScorerConfig, build_scorer, named_features
 from textmover.types import InputError, PairScores, Signature, TextFeatures, TokenBatch
 from textmover.types.argument_checks import check_pairs

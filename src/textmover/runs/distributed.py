@@ -22,7 +22,7 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
-from textmover.readers.file_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.row_streams import Rows
 from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt

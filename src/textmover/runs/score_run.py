@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.modules.devices import machine_of
-from textmover.modules.tokens.reliability_flags import same_outputs
-from textmover.readers.file_options import flags_named
+from textmover.modules.tokens.text_flags import same_outputs
+from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.row_streams import Row, Rows
 from textmover.runs.progress import PairCount, progress_bar

@@ -12,10 +12,10 @@ from textmover.explaining.transport import explain_transport
 from textmover.modules.devices import scoring_mode
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.text_arguments import normalize_references
-from textmover.report.explanation.explained_scores import Explanation, Step
+from textmover.report.explanation.explanations import Explanation, Step
 from textmover.rome.metric import RomeMetric
-from textmover.scoring.corpus_statistics import check_fitted, check_sources
 from textmover.scoring.error_spans.marking import mark_fitted, marks_errors
+from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import InputError, SourcedReferences, compared_texts
 
 if TYPE_CHECKING:

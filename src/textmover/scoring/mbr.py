@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.tokens.reliability_flags import FALLBACK, copied_sources, fell_back
 from textmover.modules.tokens.text_arguments import listed_texts, normalize_references
+from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_back
 from textmover.readers.candidates import Candidates
 from textmover.readers.segments import as_number
-from textmover.scoring.corpus_statistics import check_fitted, check_sources
+from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import InputError, SegmentMetric, Shown, Signature, SourcedReferences, View, compared_texts, plural
 
 if TYPE_CHECKING:

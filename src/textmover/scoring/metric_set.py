@@ -13,14 +13,14 @@ import numpy as np
 from torch import Tensor
 
 from textmover.checkpoints.statistics_files import unfitted_statistics
-from textmover.modules.assembly import Parts, check_layers
 from textmover.modules.config import MetricConfig
+from textmover.modules.encoder_parts import Parts, check_layers
 from textmover.modules.metric_model import MetricModel
 from textmover.presets import PRESETS, preset_config
 from textmover.readers.segments import read_lines
 from textmover.scoring.cache.hidden_states import EncoderMemory
-from textmover.scoring.engine.pair_table import unusual
-from textmover.scoring.field_options import FIELD, given_fields
+from textmover.scoring.engine.pair_results import unusual
+from textmover.scoring.metric_field_options import FIELD, given_fields
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import build_scorer, load_scorer
 from textmover.types import InputError, SegmentScores

@@ -14,7 +14,7 @@ from typing import Literal
 
 import torch
 
-from textmover.modules.probe_sentences import probe_scores
+from textmover.modules.score_deviation import probe_scores
 from textmover.scoring.backends import EXPORTED, BackendError, attach, check_backend, names
 from textmover.scoring.backends.names import UnfitError
 from textmover.types import InputError, SegmentMetric

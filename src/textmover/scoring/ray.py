@@ -11,7 +11,7 @@ import numpy as np
 from textmover.checkpoints.hub import DEFAULT_PRESET
 from textmover.modules.tokens.text_arguments import lists_texts
 from textmover.modules.tokens.tokenizer import REPAIR
-from textmover.scoring.engine.pair_table import VALUES
+from textmover.scoring.engine.pair_results import VALUES
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
 from textmover.types.word_splitting import is_unicode

@@ -28,14 +28,14 @@ from textmover.modules.tokens.text_arguments import (
 )
 from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.cache.hidden_states import EncoderMemory
-from textmover.scoring.corpus_statistics import ScorerStatistics, check_fitted, check_sources
 from textmover.scoring.engine.engine import CACHE_BYTES, Engine
-from textmover.scoring.engine.pair_table import Counts
+from textmover.scoring.engine.pair_results import Counts
 from textmover.scoring.precision_and_backend import Precision, apply_precision
+from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted, check_sources
 from textmover.types import InputError, MarkedTexts, SegmentMetric, SegmentScores, SourcedReferences, check_choice
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explained_scores import Explanation
+    from textmover.report.explanation.explanations import Explanation
     from textmover.scoring.mbr import MbrResult
 
 

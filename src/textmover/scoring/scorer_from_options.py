@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from textmover.checkpoints.checkpoint_files import CONFIG
 from textmover.checkpoints.hub import AUTO as AUTO
 from textmover.checkpoints.hub import (
     DEFAULT_METRIC,
@@ -19,16 +20,15 @@ from textmover.checkpoints.hub import (
 )
 from textmover.checkpoints.loading import checkpoint_folder
 from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statistics
-from textmover.checkpoints.weight_files import CONFIG
 from textmover.modules.encoder.source import MULTILINGUAL
-from textmover.modules.tokens.reliability_flags import is_english
-from textmover.readers import file_options
+from textmover.modules.tokens.text_flags import is_english
+from textmover.readers import column_flags
 from textmover.readers.segments import IfThere, read_lines
 from textmover.safe_reading import read_json
 from textmover.scoring.cache.hidden_states import EncoderMemory
-from textmover.scoring.corpus_statistics import check_sources
-from textmover.scoring.field_options import FIELD, field_flag, given_fields, metric_fields
+from textmover.scoring.metric_field_options import FIELD, field_flag, given_fields, metric_fields
 from textmover.scoring.scorer import Scorer
+from textmover.scoring.scorer_statistics import check_sources
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = Non
     memory = _memory(options) if memory is None else memory
     presets = {name: f"--model {name}" for name in ("twmd", "rome")}
     names = (*metric_fields(), "backend", "device", "precision")
-    with file_options.flags_named({**{name: field_flag(name) for name in names}, **presets}):
+    with column_flags.flags_named({**{name: field_flag(name) for name in names}, **presets}):
         return Scorer.from_pretrained(
             options.model,
             precision=options.precision,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from textmover.training.callbacks import AtomicCheckpoints, RandomState, WeightAverage
     from textmover.training.modules import ClassificationModule, MultiTaskModule, RatingsModule, TaskOptions
     from textmover.training.optimization import LoraConfig, OptimizerConfig
-    from textmover.training.reports.agreement import judge
+    from textmover.training.reports.fit_report import judge
     from textmover.training.reports.learning_curves import LearningCurves
 
 __all__ = [
@@ -33,7 +33,7 @@ __getattr__ = names_of(
         "textmover.training.callbacks": ("AtomicCheckpoints", "RandomState", "WeightAverage"),
         "textmover.training.modules": ("ClassificationModule", "MultiTaskModule", "RatingsModule", "TaskOptions"),
         "textmover.training.optimization": ("LoraConfig", "OptimizerConfig"),
-        "textmover.training.reports.agreement": ("judge",),
+        "textmover.training.reports.fit_report": ("judge",),
         "textmover.training.reports.learning_curves": ("LearningCurves",),
     },
 )

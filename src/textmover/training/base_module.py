@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from typing_extensions import Self
 
 from textmover.checkpoints.encoder_state import encoder_entry
+from textmover.checkpoints.lightning_checkpoints import metric_entry
 from textmover.checkpoints.loading import load_metric
-from textmover.checkpoints.run_checkpoints import metric_entry
 from textmover.data.datamodule import SourcesDataModule
-from textmover.data.sources import Source
+from textmover.data.training_sources import Source
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.low_rank import has_lora, merge_lora
+from textmover.modules.encoder.lora import has_lora, merge_lora
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.precision_and_backend import has_bfloat16
 from textmover.training import optimization, sharding, trainer_checks

@@ -18,7 +18,7 @@ from pytorch_lightning.strategies import DeepSpeedStrategy, FSDPStrategy, ModelP
 from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor
 
-from textmover.checkpoints.run_checkpoints import checksum_of, read_run_checkpoint, write_run_checkpoint
+from textmover.checkpoints.lightning_checkpoints import checksum_of, read_run_checkpoint, write_run_checkpoint
 from textmover.types import InputError
 
 

@@ -13,20 +13,20 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import interpolate
+from textmover.checkpoints.checkpoint_files import CARD
 from textmover.checkpoints.encoder_state import trained_encoder
+from textmover.checkpoints.lightning_checkpoints import read_run_checkpoint
 from textmover.checkpoints.loading import load_checkpoint
-from textmover.checkpoints.run_checkpoints import read_run_checkpoint
 from textmover.checkpoints.saving import save_checkpoint
 from textmover.checkpoints.statistics_files import fitted_names
-from textmover.checkpoints.weight_files import CARD
 from textmover.data.datamodule import SourcesDataModule
-from textmover.data.sources import RatedSource
+from textmover.data.training_sources import RatedSource
 from textmover.files import atomic_file
-from textmover.modules.assembly import untrained
+from textmover.modules.encoder_parts import untrained
 from textmover.terminal import console
 from textmover.training.base_module import FITTING_TEXTS, StageModule
 from textmover.training.callbacks import AtomicCheckpoints
-from textmover.training.reports.agreement import judge
+from textmover.training.reports.fit_report import judge
 from textmover.types import InputError, Segment, SegmentMetric, check_share
 
 logger = logging.getLogger(__name__)

@@ -11,12 +11,12 @@ from typing import Any, Literal
 from torch import Tensor
 
 from textmover.checkpoints.classifier import save_classifier
-from textmover.checkpoints.run_checkpoints import metric_entry
+from textmover.checkpoints.lightning_checkpoints import metric_entry
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.error_spans import MarkedSource
 from textmover.data.labelled import LabelledSource
 from textmover.data.paraphrases import ParaphraseSource
-from textmover.data.sources import RatedSource, Source
+from textmover.data.training_sources import RatedSource, Source
 from textmover.modules.classifier import Pooling
 from textmover.modules.metric_model import MetricModel
 from textmover.training.base_module import FITTING_TEXTS, Bfloat16, StageModule

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.low_rank import BASE, LORA_A, LORA_B, added, has_lora, low_rank_update
+from textmover.modules.encoder.lora import BASE, LORA_A, LORA_B, added, has_lora, low_rank_update
 from textmover.types import InputError, check_choice, check_share, check_whole, needs_extra
 
 Schedule = Literal["linear", "cosine", "constant"]

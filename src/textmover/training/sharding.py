@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from textmover.checkpoints.run_checkpoints import read_run_checkpoint
+from textmover.checkpoints.lightning_checkpoints import read_run_checkpoint
 from textmover.modules.encoder.encoder import Encoder
 from textmover.types import InputError
 

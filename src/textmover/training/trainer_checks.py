@@ -17,7 +17,7 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch import Tensor
 
 from textmover.checkpoints.encoder_state import encoder_misfit
-from textmover.checkpoints.run_checkpoints import metric_entry, read_run_checkpoint
+from textmover.checkpoints.lightning_checkpoints import metric_entry, read_run_checkpoint
 from textmover.data.datamodule import SourcesDataModule
 from textmover.training.callbacks import AtomicCheckpoints
 from textmover.types import InputError, plural

@@ -6,7 +6,7 @@ from tests.cli.shared import is_png
 
 from textmover.experiments.anisotropy import CENTERINGS, analyse_layers, with_all_layers
 from textmover.modules import MetricConfig
-from textmover.modules.assembly import assemble
+from textmover.modules.encoder_parts import assemble
 
 TEXTS = [
     "the cat sat on the street",

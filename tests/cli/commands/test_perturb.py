@@ -5,7 +5,7 @@ import json
 import pytest
 
 from textmover.cli.commands import perturb as command
-from textmover.perturbations.kinds import ALIASES, KINDS
+from textmover.perturbations.registry import ALIASES, KINDS
 
 TEXTS = ["We live in a beautiful house near Oslo.", "", "The lake was frozen.", "The dog chased the cat."]
 HEADER = ["original", "perturbed", "type", "degree", "severity", "rating"]

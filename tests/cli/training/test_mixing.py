@@ -9,7 +9,7 @@ import torch
 
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import average_metrics, interpolate
-from textmover.modules.probe_sentences import probe_scores
+from textmover.modules.score_deviation import probe_scores
 from textmover.scoring import Scorer, load_checkpoint, load_metric, save_checkpoint
 
 TEXTS = (["a cat sat in the street", "she will sing"], ["the cat sat on a street", "he can not sing"])

@@ -16,7 +16,7 @@ from labelled_runs import quiet_trainer
 from pytorch_lightning.plugins.io import AsyncCheckpointIO
 
 from runs import recipe, write_ratings, write_recipe
-from textmover.checkpoints.run_checkpoints import write_run_checkpoint
+from textmover.checkpoints.lightning_checkpoints import write_run_checkpoint
 from textmover.cli.main import main as textmover
 from textmover.cli.training.train import main as train
 from textmover.data import RatingsDataModule

@@ -6,7 +6,7 @@ import pytest
 
 from data_files import all_items, source_of, write_table
 from textmover.data import MadeErrorsDataModule, MarkedDataModule, MixtureDataModule, PairFile
-from textmover.data.error_spans.augmentation import check_kinds, closest_others, reworded, with_references
+from textmover.data.error_spans.segment_augmentation import check_kinds, closest_others, reworded, with_references
 from textmover.data.split import is_held_back
 from textmover.readers.error_spans import MarkedColumns
 from textmover.types import InputError

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from textmover.data.error_spans.augmentation import joined_segments, with_lost_words
+from textmover.data.error_spans.segment_augmentation import joined_segments, with_lost_words
 from textmover.types import MarkedSegment
 from textmover.types.error_spans import ErrorSpan
 from textmover.types.word_splitting import text_words

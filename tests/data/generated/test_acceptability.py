@@ -18,7 +18,7 @@ from textmover.data.generated.acceptability import (
     ungrammatical,
 )
 from textmover.data.split import is_held_back
-from textmover.perturbations.sentence_edits import Phrase, WordPool
+from textmover.perturbations.editable_sentences import Phrase, WordPool
 from textmover.types import InputError
 
 ALL = dict.fromkeys(UNGRAMMATICAL, 1.0)

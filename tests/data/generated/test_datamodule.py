@@ -9,7 +9,7 @@ from data_files import all_items, source_of, write_table
 from textmover.data import MixtureDataModule, PerturbedDataModule, RecordsDataModule
 from textmover.data.generated.acceptability import AcceptabilityDataModule
 from textmover.data.generated.datamodule import check_damage, perturbed_segments, read_sentences, taken_sentences
-from textmover.perturbations.kinds import all_perturbations
+from textmover.perturbations.registry import all_perturbations
 from textmover.types import InputError
 
 TEXTS = [f"Sentence {number} has " + "very " * (number % 5) + "many words." for number in range(40)]

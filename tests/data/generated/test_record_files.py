@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from textmover.data.generated.record_ratings import load_records
 from textmover.data.generated.records import RecordBook
+from textmover.data.generated.records_datamodule import load_records
 from textmover.types import InputError
 
 OWN = {

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from textmover.data.generated.record_ratings import load_records
 from textmover.data.generated.records import STYLES, Domain, Fact, Record, in_style, tell
+from textmover.data.generated.records_datamodule import load_records
 
 BOOK = load_records()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from textmover.meta_evaluation import word_errors
-from textmover.meta_evaluation.error_spans.span_figures import judged_words, overlaps, word_tags
+from textmover.meta_evaluation.error_spans.span_statistics import judged_words, overlaps, word_tags
 from textmover.types.error_spans import ErrorSpan, MarkedSegment, TextErrors
 
 TEXTS = ["a cat sat on the mat .", "don't go", "我们 去 那里", "über   zwei", "x"]

@@ -14,7 +14,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
     bootstrap_interval,
     bootstrap_sums,
 )
-from textmover.meta_evaluation.statistics import scores as score_lists
+from textmover.meta_evaluation.statistics import score_arrays
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, averaged_correlation
 from textmover.types import InputError
 
@@ -33,7 +33,7 @@ class TestEveryStatistic:
     def test_chunks_do_not_matter(self, statistic, monkeypatch):
         human, worse, better, groups = ratings(60)
         whole = bootstrap_gain(worse, better, human, groups, statistic=statistic, samples=50)
-        monkeypatch.setattr(score_lists, "CHUNK_ENTRIES", 70)
+        monkeypatch.setattr(score_arrays, "CHUNK_ENTRIES", 70)
         chunked = bootstrap_gain(worse, better, human, groups, statistic=statistic, samples=50)
         assert chunked[:5] == pytest.approx(whole[:5], abs=1e-14)
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from textmover.meta_evaluation.statistics import scores as score_lists
+from textmover.meta_evaluation.statistics import score_arrays
 from textmover.meta_evaluation.statistics import swapped_correlation as swapping
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
@@ -45,7 +45,7 @@ class TestAgainstALoop:
     def test_chunks_do_not_matter(self, statistic, monkeypatch):
         data = example([8, 8, 8, 20], 5)
         whole = swapped_correlations(*data, statistic)
-        for module in (score_lists, swapping):
+        for module in (score_arrays, swapping):
             monkeypatch.setattr(module, "CHUNK_ENTRIES", 50)
         np.testing.assert_allclose(swapped_correlations(*data, statistic), whole, atol=1e-12)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from textmover.meta_evaluation import calibrate_ties, pair_counts, tie_agreement
-from textmover.meta_evaluation.statistics import scores, ties
+from textmover.meta_evaluation.statistics import score_arrays, ties
 from textmover.types import InputError
 
 
@@ -55,7 +55,7 @@ class TestCounts:
     def test_chunks_do_not_matter(self, monkeypatch):
         x, y = np.random.default_rng(0).integers(5, size=(2, 30))
         whole, averaged = pair_counts(x, y), tie_agreement(x, y, ["a"] * 20 + ["b"] * 10)
-        monkeypatch.setattr(scores, "CHUNK_ENTRIES", 7)
+        monkeypatch.setattr(score_arrays, "CHUNK_ENTRIES", 7)
         assert pair_counts(x, y) == whole
         assert tie_agreement(x, y, ["a"] * 20 + ["b"] * 10) == averaged
 

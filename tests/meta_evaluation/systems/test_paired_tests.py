@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from textmover.meta_evaluation import paired_bootstrap, paired_randomisation
-from textmover.meta_evaluation.statistics import scores as score_lists
+from textmover.meta_evaluation.statistics import score_arrays
 from textmover.meta_evaluation.systems.paired_tests import bootstrap_pairs, randomise_pairs
 from textmover.types import InputError
 
@@ -48,7 +48,7 @@ class TestAgainstLoops:
     def test_chunks_do_not_matter(self, monkeypatch):
         data = systems()
         whole = paired_bootstrap(*data), paired_randomisation(*data, samples=500)
-        monkeypatch.setattr(score_lists, "CHUNK_ENTRIES", 300)  # draws are those of a single call all the same
+        monkeypatch.setattr(score_arrays, "CHUNK_ENTRIES", 300)  # draws are those of a single call all the same
         assert (paired_bootstrap(*data), paired_randomisation(*data, samples=500)) == whole
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from textmover.modules.assembly import untrained
 from textmover.modules.encoder import encoder_identity
 from textmover.modules.encoder.encoder_identity import BaseEncoder, base_of, identity_of, remember_base, weights_print
 from textmover.modules.encoder.source import MULTILINGUAL, UNPACKED_SHA256, EncoderSource, file_sha256
+from textmover.modules.encoder_parts import untrained
 from textmover.types import InputError
 
 

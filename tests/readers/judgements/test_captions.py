@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from textmover.readers.judgements.json_sets import read_coco_captions
+from textmover.readers.judgements.tac_and_coco import read_coco_captions
 from textmover.types import InputError
 
 RESULTS = "captions_val2014_best_results.json"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from textmover.readers.judgements.json_sets import read_tac
+from textmover.readers.judgements.tac_and_coco import read_tac
 from textmover.types import InputError
 
 

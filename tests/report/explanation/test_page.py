@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from textmover.report.explanation.explained_scores import ExplainedLine
+from textmover.report.explanation.explanations import ExplainedLine
 from textmover.report.explanation.output import print_explanation
 from textmover.report.explanation.page import MOST_LINES, line_view, render_explanations
 from textmover.types import ErrorSpan, InputError, TextErrors

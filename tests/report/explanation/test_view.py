@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from textmover.report.explanation.parts import decomposition, grid_of, stretches
-from textmover.report.figures.matplotlib import fonts_for
+from textmover.report.figures.matplotlib_figures import fonts_for
 from textmover.types import InputError
 
 LONG = " ".join(f"word{place % 37}" for place in range(2000))
@@ -80,7 +80,7 @@ def test_fonts_have_what_they_can():
 
 
 def test_scripts_that_join_need_a_matplotlib_that_joins_them(monkeypatch):
-    from textmover.report.figures import matplotlib as fonts
+    from textmover.report.figures import matplotlib_figures as fonts
 
     monkeypatch.setattr(fonts, "_supports_complex_scripts", lambda: False)
     fonts_for.cache_clear()

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from textmover.report import Line, Panel, check_matplotlib, draw_panels
-from textmover.report.figures.matplotlib import HeatGroup, draw_heat_map
+from textmover.report.figures.matplotlib_figures import HeatGroup, draw_heat_map
 from textmover.types import InputError
 
 KINDS = ("panels", "heat map", "explanation")

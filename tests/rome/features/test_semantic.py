@@ -8,7 +8,7 @@ from tests.rome.shared import EXAMPLES
 
 from textmover.functional import Units
 from textmover.rome.features.semantic import SEMANTICS, SemanticConfig, semantic_similarity, taking_part, word_weights
-from textmover.rome.features.words import WordIdf, word_spans, word_vectors_of_spans
+from textmover.rome.features.word_vectors import WordIdf, word_spans, word_vectors_of_spans
 from textmover.types import InputError
 from textmover.types.tokens import token_offsets
 

@@ -11,7 +11,7 @@ import openvino
 import pytest
 import torch
 
-from textmover.modules.probe_sentences import probe_scores
+from textmover.modules.score_deviation import probe_scores
 from textmover.scoring.backends import BackendError, attach
 from textmover.scoring.backends import openvino as runner
 from textmover.scoring.backends.artefacts import cache_folder

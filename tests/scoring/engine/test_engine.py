@@ -17,7 +17,7 @@ import torch
 from textmover.modules.encoder.encoder import Encoder
 from textmover.scoring.backends.torch_runners import CompiledRunner
 from textmover.scoring.engine.engine import Engine
-from textmover.scoring.engine.pair_table import PairTable
+from textmover.scoring.engine.pair_results import PairTable
 from textmover.types import InputError, PairScores, Signature, TokenBatch
 
 RATINGS = Path(__file__).resolve().parents[3] / "examples" / "quickstart" / "ratings.tsv"

@@ -9,7 +9,7 @@ from runs import write_ratings
 from textmover.data import Columns
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, bootstrap_interval
 from textmover.training import RatingsModule
-from textmover.training.reports.agreement import FitReport, PartReport, judge
+from textmover.training.reports.fit_report import FitReport, PartReport, judge
 from textmover.types import Signature
 
 N = 40

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from textmover.modules.encoder.source import EMBEDDED_SHA256
-from textmover.rome.features.words import WordIdf
+from textmover.rome.features.word_vectors import WordIdf
 from textmover.types import SegmentMetric
 
 __all__ = ["EMBEDDED_MEANS", "WORDS", "fill_idf", "fill_mean"]

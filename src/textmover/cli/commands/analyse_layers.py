@@ -7,10 +7,10 @@ import json
 import sys
 
 from textmover.experiments.anisotropy import Estimate
-from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers
+from textmover.experiments.papers.layer_similarity import SIMILARITIES, analyse, draw_layers
 from textmover.experiments.papers.specification import LayerSpec
 from textmover.files import check_output, check_unnamed, write_output
-from textmover.readers.file_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.report import check_matplotlib, report_files
 from textmover.report.table_formats import number, pick, plain
 from textmover.terminal import print_table, progress_bars

@@ -20,8 +20,8 @@ def run(options: argparse.Namespace) -> None:
     with needs_extra("app", "Gradio for the page"):
         import gradio  # noqa: F401
     from textmover.app import server
-    from textmover.app.explorer import Explorer
     from textmover.app.interface import build_page, page_options
+    from textmover.app.score_tab import Explorer
 
     session.suggestions.load()
     explorer = Explorer(options.model, options.device)

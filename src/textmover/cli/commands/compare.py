@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 
-from textmover.cli.options.systems import chosen_output, scored_systems, write
+from textmover.cli.options.scored_systems import chosen_output, scored_systems, write
 from textmover.meta_evaluation import compare_systems
 from textmover.report.systems.comparison import Comparison, as_html, as_json, as_latex, print_comparison
 from textmover.scoring.scorer_from_options import take_default

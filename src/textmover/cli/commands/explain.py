@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from textmover.cli.options.input_tables import first_set_flag
 from textmover.modules.tokens.text_arguments import normalize_references
-from textmover.readers.file_options import files_of
+from textmover.readers.column_flags import files_of
 from textmover.readers.lines import check_once, is_read_once, refuse_read_once
 from textmover.readers.row_streams import GivenTexts, Row, TextFiles
 from textmover.report.explanation import page
-from textmover.report.explanation.explained_scores import ExplainedLine
+from textmover.report.explanation.explanations import ExplainedLine
 from textmover.report.explanation.output import choose_target, write_explained
 from textmover.scoring.explain import explain_fitted
 from textmover.scoring.scorer import Scorer

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from textmover.checkpoints.checkpoint_files import CARD
 from textmover.checkpoints.citations import bibtex, cited
 from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
-from textmover.checkpoints.weight_files import CARD
 from textmover.modules.encoder.known_encoders import languages_of
 from textmover.presets import KINDS, PRESETS, Preset, measured, preset_config
 from textmover.safe_reading import read_json

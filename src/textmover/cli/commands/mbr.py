@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator
 
 from textmover.cli.options.input_tables import refuse_table_options, source_of
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
-from textmover.readers.file_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import check_once
 from textmover.runs.mbr_output import choose_output, open_output, refuse_breaks
 from textmover.runs.progress import Advance, progress_bar

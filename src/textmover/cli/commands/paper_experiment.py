@@ -9,14 +9,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from textmover.experiments.papers.computation import compute, figure_path
-from textmover.experiments.papers.experiment_file import Experiment
+from textmover.experiments.papers.experiment import Experiment
 from textmover.experiments.papers.metrics import KeptScores, scores_folder
+from textmover.experiments.papers.sections import compute, figure_path
 from textmover.files import check_output, write_output
 from textmover.report import check_matplotlib
 from textmover.report.table_formats import PAGE_FORMATS, Page, page_text, print_blocks
 from textmover.safe_reading import Place, converted, read_yaml
-from textmover.scoring.field_options import FIELD, field_flag, given_fields
+from textmover.scoring.metric_field_options import FIELD, field_flag, given_fields
 from textmover.terminal import progress_bars
 from textmover.types import InputError
 

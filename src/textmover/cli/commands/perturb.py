@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from textmover.cli.options import perturbations
 from textmover.files import atomic_file, check_output, output_format
-from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
+from textmover.perturbations.registry import ALIASES, KINDS, perturb_texts
 from textmover.perturbations.severity import shipped_table
-from textmover.readers.file_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.readers.segments import read_texts
 from textmover.terminal import print_table, progress_bars
 from textmover.types import InputError, plural

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from textmover.cli.options.input_tables import first_set_flag, source_of
-from textmover.cli.options.systems import chosen_output, refuse_metric, score_texts, scored_systems, write
+from textmover.cli.options.scored_systems import chosen_output, refuse_metric, score_texts, scored_systems, write
 from textmover.meta_evaluation import rank_systems, ranking_agreement
-from textmover.meta_evaluation.statistics.scores import Vector, group_positions
-from textmover.readers.file_options import COLUMN_FLAGS, flags_named
-from textmover.readers.system_outputs import READY, SystemTable, read_system_table, table_of_systems
+from textmover.meta_evaluation.statistics.score_arrays import Vector, group_positions
+from textmover.readers.column_flags import COLUMN_FLAGS, flags_named
+from textmover.readers.system_scores import READY, SystemTable, read_system_table, table_of_systems
 from textmover.report.paper_sentences import rank_tests
 from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
 from textmover.scoring.scorer_from_options import references_of, take_default

@@ -13,7 +13,7 @@ from textmover.experiments.evaluation.metrics import Metrics
 from textmover.experiments.evaluation.sets import check_scores_file, write_scores
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
-from textmover.readers.file_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.report import check_matplotlib, report_files
 from textmover.report.table_formats import Page, page_text, print_blocks
 from textmover.terminal import progress_bars

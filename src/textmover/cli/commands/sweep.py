@@ -17,7 +17,7 @@ from textmover.meta_evaluation.significance.bootstrap import undefined_draws
 from textmover.readers.public_sets.catalogue import place_of
 from textmover.report import check_matplotlib, report_files
 from textmover.report.table_formats import number, plain
-from textmover.scoring.field_options import given_fields, written
+from textmover.scoring.metric_field_options import given_fields, written
 from textmover.scoring.metric_set import Settings, scorers
 from textmover.scoring.scorer_from_options import take_by_language
 from textmover.terminal import print_table, progress_bars

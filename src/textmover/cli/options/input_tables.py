@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from textmover.readers.file_options import COLUMN_OPTIONS, files_of, flags_named
+from textmover.readers.column_flags import COLUMN_OPTIONS, files_of, flags_named
 from textmover.readers.row_streams import GivenTexts, Rows, TableFile, TextFiles
 from textmover.readers.segments import Columns, read_segments
 from textmover.scoring.scorer_from_options import references_of, source_column

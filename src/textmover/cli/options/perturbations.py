@@ -6,8 +6,8 @@ import argparse
 import logging
 from collections.abc import Mapping, Sequence
 
-from textmover.perturbations.kinds import KINDS, every_type, read_degrees, resolve_types
 from textmover.perturbations.parsed_clauses import Parses
+from textmover.perturbations.registry import KINDS, every_type, read_degrees, resolve_types
 from textmover.perturbations.word_substitution import Neighbours
 from textmover.types import InputError
 
@@ -27,7 +27,7 @@ FLAGS: Mapping[str, str] = {
 
 def warn_of_other_languages(texts: Sequence[str]) -> None:
     """Warn if texts are not English, since the rules of perturbations are written for English."""
-    from textmover.modules.tokens.reliability_flags import is_english  # late: imports torch
+    from textmover.modules.tokens.text_flags import is_english  # late: imports torch
 
     if not is_english(texts):
         logger.warning(

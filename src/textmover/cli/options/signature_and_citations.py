@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from textmover.checkpoints.citations import bibtex, cited
 from textmover.cli.options.input_tables import first_set_flag
 from textmover.readers.segments import read_lines
-from textmover.scoring.field_options import given_fields
 from textmover.scoring.mbr import mbr_signature
+from textmover.scoring.metric_field_options import given_fields
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import build_scorer, take_default
 from textmover.types import Signature

@@ -11,8 +11,8 @@ from textmover.checkpoints.hub import default_metric
 from textmover.checkpoints.loading import load_metric
 from textmover.data.table_check import check_table
 from textmover.files import atomic_file, check_output
-from textmover.modules.tokens.reliability_flags import text_flags
-from textmover.readers.file_options import COLUMN_FLAGS, flags_named
+from textmover.modules.tokens.text_flags import text_flags
+from textmover.readers.column_flags import COLUMN_FLAGS, flags_named
 from textmover.terminal import print_table
 from textmover.types import InputError
 

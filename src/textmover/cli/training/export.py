@@ -10,17 +10,17 @@ from pathlib import Path
 from textmover.checkpoints.adapter import AdapterConfig
 from textmover.checkpoints.averaging import as_token_table, refit
 from textmover.checkpoints.card import adapter_card, describe_adapter, without_adapter
+from textmover.checkpoints.checkpoint_files import CARD
 from textmover.checkpoints.hub import check_repository, push_to_hub
 from textmover.checkpoints.saving import check_replaceable, save_checkpoint
-from textmover.checkpoints.weight_files import CARD
 from textmover.cli.options.input_tables import first_set_flag, read_tables
 from textmover.files import atomic_file, check_folder
 from textmover.modules.devices import resolve_device
-from textmover.modules.probe_sentences import PROBES
-from textmover.readers.file_options import COLUMN_OPTIONS
+from textmover.modules.score_deviation import PROBES
+from textmover.readers.column_flags import COLUMN_OPTIONS
 from textmover.scoring.backends import Prepared, check_backend, prepare
-from textmover.scoring.field_options import FIELD
-from textmover.training.metric_mixing import metric_and_card, mix
+from textmover.scoring.metric_field_options import FIELD
+from textmover.training.averaging_for_export import metric_and_card, mix
 from textmover.types import InputError, Segment
 
 

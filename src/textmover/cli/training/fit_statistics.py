@@ -10,10 +10,10 @@ from typing import Any
 
 from textmover.checkpoints.statistics_files import size_of, unfitted_statistics
 from textmover.files import check_output
-from textmover.readers.file_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import check_once
 from textmover.readers.segments import read_texts
-from textmover.scoring.field_options import field_flag, given_fields, written
+from textmover.scoring.metric_field_options import field_flag, given_fields, written
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import build_scorer, take_by_language, take_default, warn_of_few
 from textmover.types import InputError, plural

@@ -23,10 +23,10 @@ from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 from textmover.checkpoints.adapter import AdapterConfig
-from textmover.checkpoints.run_checkpoints import metric_entry, read_run_checkpoint
+from textmover.checkpoints.lightning_checkpoints import metric_entry, read_run_checkpoint
 from textmover.checkpoints.saving import check_replaceable
 from textmover.cli.argparse_messages import reworded
-from textmover.cli.options.options_from_help import repeated_option
+from textmover.cli.options.help_files import repeated_option
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_recipe
 from textmover.runs.exit_codes_and_signals import Terminated, causes, guarded, set_up_logging

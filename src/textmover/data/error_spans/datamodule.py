@@ -13,10 +13,16 @@ import torch
 from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule, Unusable
-from textmover.data.error_spans.augmentation import KIND, check_kinds, joined_segments, with_lost_words, with_references
+from textmover.data.error_spans.segment_augmentation import (
+    KIND,
+    check_kinds,
+    joined_segments,
+    with_lost_words,
+    with_references,
+)
 from textmover.data.leakage import PairFile, segment_pairs, warn_of_shared, without_files
-from textmover.data.sources import Batch, Source, Tokenize
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, share_note, split_held_back, taken_by_hash, text_hash
+from textmover.data.training_sources import Batch, Source, Tokenize
 from textmover.perturbations.parsed_clauses import Parse
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.tables import named_tables

@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 
 from textmover.data.datamodule import HELD_BACK
-from textmover.data.error_spans.augmentation import GIVEN, KIND, PARAPHRASE, reworded
 from textmover.data.error_spans.datamodule import marked_source
+from textmover.data.error_spans.segment_augmentation import GIVEN, KIND, PARAPHRASE, reworded
 from textmover.data.generated.contrasts import RewordedFile, reworded_pairs
 from textmover.data.generated.datamodule import (
     ATTEMPTS,
@@ -23,12 +23,12 @@ from textmover.data.generated.datamodule import (
     with_neighbours,
 )
 from textmover.data.leakage import PairFile, segment_pairs, without_files
-from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, split_held_back
-from textmover.perturbations.kinds import all_perturbations
+from textmover.data.training_sources import Source
+from textmover.perturbations.editable_sentences import WordPool, mixed
 from textmover.perturbations.parsed_clauses import Parse
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.sentence_edits import WordPool, mixed
+from textmover.perturbations.registry import all_perturbations
 from textmover.perturbations.severity import shipped_table
 from textmover.types import InputError, MarkedSegment, check_share
 from textmover.types.error_spans import ErrorSpan, Severity

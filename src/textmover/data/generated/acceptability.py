@@ -14,10 +14,9 @@ from typing import Any
 from textmover.data.datamodule import HELD_BACK
 from textmover.data.generated.datamodule import SentencesDataModule, check_damage, check_words, with_neighbours
 from textmover.data.labelled import TASKS, LabelledSource, LabelledText, LabelsDataModule
-from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, parted
-from textmover.perturbations.perturbations import PERTURBATIONS
-from textmover.perturbations.sentence_edits import (
+from textmover.data.training_sources import Source
+from textmover.perturbations.editable_sentences import (
     Edit,
     Function,
     Phrase,
@@ -28,6 +27,7 @@ from textmover.perturbations.sentence_edits import (
     mixed,
     one_by_chance,
 )
+from textmover.perturbations.perturbations import PERTURBATIONS
 from textmover.safe_reading import read_yaml
 from textmover.types import InputError, check_share, plural
 

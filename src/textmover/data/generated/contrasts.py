@@ -16,11 +16,11 @@ from textmover.data.generated.datamodule import (
 )
 from textmover.data.generated.events import BOOKS, EQUIVALENT, REWORDING, WRONG_EVENTS, event_segments
 from textmover.data.leakage import PairFile, segment_pairs, without_files
-from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, text_hash
-from textmover.perturbations.kinds import all_perturbations
+from textmover.data.training_sources import Source
+from textmover.perturbations.editable_sentences import WordPool, by_weight, keyed_random
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.sentence_edits import WordPool, by_weight, keyed_random
+from textmover.perturbations.registry import all_perturbations
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import rows_where

@@ -9,11 +9,11 @@ from random import Random
 from typing import Any, TypeVar
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
-from textmover.data.sources import RatedSource, Source, check_judged
 from textmover.data.split import HELD_BACK_SHARE, split_held_back, text_hash
-from textmover.perturbations.kinds import all_perturbations
+from textmover.data.training_sources import RatedSource, Source, check_judged
+from textmover.perturbations.editable_sentences import WordPool, keyed_random
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
-from textmover.perturbations.sentence_edits import WordPool, keyed_random
+from textmover.perturbations.registry import all_perturbations
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.segments import read_texts
 from textmover.types import InputError, MarkedSegment, Segment, plural

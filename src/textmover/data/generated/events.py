@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from textmover.data.generated.acceptability import ungrammatical
-from textmover.perturbations.sentence_edits import by_weight, keyed_random, mixed, one_by_chance
+from textmover.perturbations.editable_sentences import by_weight, keyed_random, mixed, one_by_chance
 from textmover.perturbations.severity import shipped_table
 from textmover.safe_reading import read_yaml
 from textmover.types import Segment

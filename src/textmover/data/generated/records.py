@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from textmover.perturbations.sentence_edits import VOWEL_SOUND, mixed, one_by_chance
+from textmover.perturbations.editable_sentences import VOWEL_SOUND, mixed, one_by_chance
 from textmover.safe_reading import Words
 
 COUNTS = (2, 3, 5, 12, 40, 137)  # numbers of results

@@ -27,8 +27,8 @@ from textmover.meta_evaluation import (
     judge_errors,
     preferences_from_ratings,
 )
+from textmover.readers.column_flags import flags_named
 from textmover.readers.error_spans import MarkedDescription, read_marked
-from textmover.readers.file_options import flags_named
 from textmover.readers.judgements import READERS, repeated_rows
 from textmover.readers.segments import joined_groups
 from textmover.report import file_remarks

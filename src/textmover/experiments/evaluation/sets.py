@@ -16,7 +16,7 @@ import numpy as np
 
 from textmover.files import check_output, check_unnamed, write_output
 from textmover.meta_evaluation import MetricScores
-from textmover.readers.file_options import COLUMN_OPTIONS, flags_named
+from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
 from textmover.readers.judgements import READERS, SetDescription, load_description, read_judgements, read_scores
 from textmover.readers.judgements.metric_scores import as_written
 from textmover.readers.public_sets.catalogue import place_of

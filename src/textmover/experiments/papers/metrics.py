@@ -17,10 +17,10 @@ import numpy as np
 from textmover.checkpoints.statistics_files import unfitted_statistics
 from textmover.experiments.evaluation.metrics import baseline_scores, shared_memory
 from textmover.experiments.evaluation.sets import write_scores
-from textmover.experiments.papers.experiment_file import Experiment
+from textmover.experiments.papers.experiment import Experiment
 from textmover.experiments.papers.specification import MetricSpec
 from textmover.meta_evaluation import MetricScores
-from textmover.modules.assembly import Parts
+from textmover.modules.encoder_parts import Parts
 from textmover.modules.metric_model import MetricModel
 from textmover.presets import PRESETS
 from textmover.scoring.metric_set import Fitted, described_config, fit_once, score_together, tell_unusual, vectors_key

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from textmover.data.datamodule import SourcesDataModule
-from textmover.data.sources import RatedSource, Source
+from textmover.data.training_sources import RatedSource, Source
 from textmover.modules.config import MetricConfig
 from textmover.safe_reading import is_pipe, read_yaml
 from textmover.types import InputError

@@ -211,9 +211,9 @@ def _kernels() -> ModuleType:
     """Import and return the compiled loops."""
     with needs_extra("rome", "numba for the tree edit distance"):
         import numba  # noqa: F401
-    from textmover.functional.tree_edit import kernels
+    from textmover.functional.tree_edit import compiled_loops
 
-    return kernels
+    return compiled_loops
 
 
 def _heads(heads: Heads, name: str) -> np.ndarray:

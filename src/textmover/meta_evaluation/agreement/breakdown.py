@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws, percentiles
 from textmover.meta_evaluation.statistics.correlation import check_statistic, unit_correlations
-from textmover.meta_evaluation.statistics.scores import Vector, finite_scores, group_positions
+from textmover.meta_evaluation.statistics.score_arrays import Vector, finite_scores, group_positions
 from textmover.types import InputError, View, plural
 from textmover.types.display import shown_tuple
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.bootstrap import UNKNOWN, Interval, bootstrap_sums
-from textmover.meta_evaluation.statistics.scores import divide
+from textmover.meta_evaluation.statistics.score_arrays import divide
 from textmover.types import InputError
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.statistics.scores import finite_scores, group_positions, label_numbers
+from textmover.meta_evaluation.statistics.score_arrays import finite_scores, group_positions, label_numbers
 from textmover.types import InputError, plural
 
 

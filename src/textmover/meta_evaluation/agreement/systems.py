@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.significance_tests import swap_signs
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, accuracy, check_statistic
-from textmover.meta_evaluation.statistics.scores import (
+from textmover.meta_evaluation.statistics.score_arrays import (
     ROUNDING,
     Positions,
     Vector,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.error_spans.span_figures import (
+from textmover.meta_evaluation.error_spans.span_statistics import (
     COLUMNS,
     ERRORS,
     Tags,
@@ -22,7 +22,7 @@ from textmover.meta_evaluation.error_spans.span_figures import (
 )
 from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap_sums
 from textmover.meta_evaluation.significance.significance_tests import permutation_test_of_sums
-from textmover.meta_evaluation.statistics.scores import Positions, Vector, divide, group_positions
+from textmover.meta_evaluation.statistics.score_arrays import Positions, Vector, divide, group_positions
 from textmover.types import InputError, Shown, View, plural
 from textmover.types.error_spans import ErrorSpan, MarkedSegment, TextErrors
 
@@ -125,7 +125,7 @@ class SpanAgreement(Shown):
     Statistics by name: ``mcc_words``, ``mcc_gaps``, ``mcc`` (Matthews correlation of the tags of words, gaps, and both;
     NaN if people used a single tag), ``f1_bad``, ``f1_ok``, ``f1_mult`` (words), ``f1_mult_tags`` (words and gaps),
     ``span_precision``, ``span_recall``, ``span_f1``, ``span_f1_segments`` (characters, see
-    :func:`~textmover.meta_evaluation.error_spans.span_figures.span_f1`), ``recall`` and ``precision`` (whole errors),
+    :func:`~textmover.meta_evaluation.error_spans.span_statistics.span_f1`), ``recall``, ``precision`` (whole errors),
     ``ece`` (expected calibration error of words).
 
     Attributes:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, Counts, check_statistic
-from textmover.meta_evaluation.statistics.scores import (
+from textmover.meta_evaluation.statistics.score_arrays import (
     Vector,
     chunks,
     divide,

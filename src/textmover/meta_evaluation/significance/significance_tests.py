@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from textmover.meta_evaluation.statistics.correlation import check_statistic, correlation
-from textmover.meta_evaluation.statistics.scores import (
+from textmover.meta_evaluation.statistics.score_arrays import (
     Vector,
     check_segments,
     chunks,

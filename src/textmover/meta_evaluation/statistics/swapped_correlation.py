@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, distinct, pearson, tau_b, tau_c
-from textmover.meta_evaluation.statistics.scores import (
+from textmover.meta_evaluation.statistics.score_arrays import (
     CHUNK_ENTRIES,
     Positions,
     Vector,

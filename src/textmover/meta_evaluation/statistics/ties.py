@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.statistics.scores import (
+from textmover.meta_evaluation.statistics.score_arrays import (
     ROUNDING,
     Positions,
     Vector,

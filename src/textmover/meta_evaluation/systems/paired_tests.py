@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from textmover.meta_evaluation.significance.bootstrap import check_draws
-from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, chunks, finite_scores
+from textmover.meta_evaluation.statistics.score_arrays import ROUNDING, Vector, chunks, finite_scores
 from textmover.types import InputError
 
 SEED = 12345  # sacrebleu's seed

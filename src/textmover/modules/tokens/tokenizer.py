@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from textmover.modules.encoder.pretrained import TokenizerFile, load_tokenizer
-from textmover.modules.tokens.reliability_flags import is_word_boundary
+from textmover.modules.tokens.text_flags import is_word_boundary
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.modules.tokens.word_cache import Encoded, WordCache
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 from textmover.readers.judgements.darr import read_darr
 from textmover.readers.judgements.description import SetDescription, built_in_descriptions, load_description
-from textmover.readers.judgements.json_sets import read_coco_captions, read_tac
 from textmover.readers.judgements.metric_scores import ReadyScores, read_scores
 from textmover.readers.judgements.rows import repeated_rows
 from textmover.readers.judgements.table_sets import read_judgements
+from textmover.readers.judgements.tac_and_coco import read_coco_captions, read_tac
 from textmover.types import Judgements
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textmover.meta_evaluation import MetricScores
-from textmover.meta_evaluation.statistics.scores import group_positions, standard_scores
+from textmover.meta_evaluation.statistics.score_arrays import group_positions, standard_scores
 from textmover.report.evaluation.tables import compact
 from textmover.report.figures.evaluation_plots import shortened
 from textmover.report.figures.scales import Scale, padded

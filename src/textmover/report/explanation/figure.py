@@ -21,11 +21,11 @@ from matplotlib.patches import Rectangle, Wedge
 
 from textmover.report.explanation.parts import Grid, Line, decomposition, flag_notes, grid_of
 from textmover.report.figures.colours import INK, SEQUENTIAL, shades
-from textmover.report.figures.matplotlib import figure_path, fonts_for, save_figure, shade
+from textmover.report.figures.matplotlib_figures import figure_path, fonts_for, save_figure, shade
 from textmover.report.figures.scales import signed
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explained_scores import Explanation
+    from textmover.report.explanation.explanations import Explanation
 
 SMALLEST, LARGEST = 0.165, 0.4  # minimum and maximum cell size, in inches
 GRID_SIZE = 8.6  # preferred size of the longer grid side, in inches; cells are never smaller than SMALLEST

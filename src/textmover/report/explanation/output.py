@@ -21,13 +21,13 @@ from textmover.report.error_spans.records import print_marked
 from textmover.report.explanation.page import render_explanations
 from textmover.report.explanation.parts import decomposition, flag_notes, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, shades, step_of
-from textmover.report.figures.matplotlib import FORMATS as PICTURES
-from textmover.report.figures.matplotlib import check_matplotlib
+from textmover.report.figures.matplotlib_figures import FORMATS as PICTURES
+from textmover.report.figures.matplotlib_figures import check_matplotlib
 from textmover.report.templating import check_jinja
 from textmover.terminal import console, print_table
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explained_scores import ExplainedLine, ExplainedTrees, Explanation, SideName
+    from textmover.report.explanation.explanations import ExplainedLine, ExplainedTrees, Explanation, SideName
 
 UNMATCHED = "underline"  # additional style of words without a counterpart, visible without colours too
 BAR = 12  # length of the longest bar, in characters

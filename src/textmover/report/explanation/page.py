@@ -19,7 +19,7 @@ from textmover.report.templating import render_page
 from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explained_scores import ExplainedLine, Explanation, SideName
+    from textmover.report.explanation.explanations import ExplainedLine, Explanation, SideName
 
 MOST_LINES = 200  # maximum pairs of a page
 WORDS = 60_000  # maximum interactive words of a page; the rest of longer texts is folded as plain text

@@ -13,7 +13,7 @@ from textmover.report.figures.scales import MINUS, signed
 from textmover.types import InputError
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explained_scores import ExplainedTrees, Explanation, SideName
+    from textmover.report.explanation.explanations import ExplainedTrees, Explanation, SideName
 
 MOST_WORDS = 60  # maximum rows or columns of a figure; longer texts are grouped into chunks of words
 LONGEST_LABEL = 18  # maximum characters of a label

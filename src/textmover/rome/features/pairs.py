@@ -16,7 +16,7 @@ from textmover.rome.config import RomeConfig
 from textmover.rome.features.semantic import SemanticResult, semantic_similarity, taking_part, word_weights
 from textmover.rome.features.syntactic import SyntacticSimilarity, syntactic_similarity
 from textmover.rome.features.text_features import ReadText, RomeFeatures, parses_of
-from textmover.rome.features.words import WordIdf, is_word
+from textmover.rome.features.word_vectors import WordIdf, is_word
 from textmover.rome.scorer.network import named_features
 from textmover.types import needs_extra
 

@@ -20,7 +20,7 @@ from textmover.functional.word_alignment import (
     partners,
 )
 from textmover.rome.config import SEMANTICS, SemanticConfig
-from textmover.rome.features.words import WordIdf, is_word, word_key
+from textmover.rome.features.word_vectors import WordIdf, is_word, word_key
 from textmover.types import check_choice
 
 WordWeighting = Literal["uniform", "idf", "tf-idf"]

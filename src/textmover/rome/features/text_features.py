@@ -14,7 +14,7 @@ from typing_extensions import Self
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.unknown_tokens import surface_number
 from textmover.rome.config import NO_PARSER, RomeConfig
-from textmover.rome.features.words import Span, word_key, word_spans, word_vectors_of_spans
+from textmover.rome.features.word_vectors import Span, word_key, word_spans, word_vectors_of_spans
 from textmover.rome.parsers.pipelines import load_parser
 from textmover.types import PackedFeatures, ParsedText, Parser, TextFeatures, TokenBatch
 from textmover.types.tokens import Ragged, token_offsets

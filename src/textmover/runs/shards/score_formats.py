@@ -16,7 +16,7 @@ import numpy as np
 
 from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_bytes, output_format
-from textmover.readers.system_outputs import FLAGS
+from textmover.readers.system_scores import FLAGS
 from textmover.runs.score_summary import Summary
 from textmover.types import InputError, needs_extra
 

@@ -17,7 +17,7 @@ import torch
 
 from textmover._version import __version__
 from textmover.files import atomic_bytes, atomic_file
-from textmover.readers.file_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.readers.row_streams import Row, Rows
 from textmover.runs.score_summary import Summary, Tally
 from textmover.runs.shards.folder import (

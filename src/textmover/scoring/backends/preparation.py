@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from textmover.modules.devices import lasting, new_lock, scoring_mode
-from textmover.modules.probe_sentences import PROBES, probe_scores, probe_values
+from textmover.modules.score_deviation import PROBES, probe_scores, probe_values
 from textmover.scoring.backends import artefacts, onnxruntime, openvino
 from textmover.scoring.backends.artefacts import Artefact, ArtefactSpec, Unusable, mark_used
 from textmover.scoring.backends.graph import ArtefactRunner, graph_limit

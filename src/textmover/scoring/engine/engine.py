@@ -15,9 +15,17 @@ import torch
 
 from textmover.modules.base_metric import ConfiguredMetric
 from textmover.modules.devices import new_lock, scoring_mode
-from textmover.modules.tokens.reliability_flags import FALLBACK, fell_back, same_outputs, side_flags
+from textmover.modules.tokens.text_flags import FALLBACK, fell_back, same_outputs, side_flags
 from textmover.scoring.engine.batches import BLOCK, pair_batches
-from textmover.scoring.engine.pair_table import READERS, Counts, PairTable, Progress, check_finite, pair_flags, unusual
+from textmover.scoring.engine.pair_results import (
+    READERS,
+    Counts,
+    PairTable,
+    Progress,
+    check_finite,
+    pair_flags,
+    unusual,
+)
 from textmover.scoring.engine.text_features import ENCODING, DeviceMemoryError, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
 from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural

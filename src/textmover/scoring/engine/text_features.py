@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from textmover.modules.devices import weights_version
-from textmover.modules.tokens.reliability_flags import other_script, text_flags
+from textmover.modules.tokens.text_flags import other_script, text_flags
 from textmover.scoring.cache.text_cache import TextCache
 from textmover.scoring.engine.batches import encoded_in_rows, row_groups, token_batches
-from textmover.scoring.engine.pair_table import Progress
+from textmover.scoring.engine.pair_results import Progress
 from textmover.scoring.engine.threads import read_ahead, spread, worker_count
 from textmover.types import InputError, PackedFeatures, SegmentMetric, TextFeatures, TokenBatch
 

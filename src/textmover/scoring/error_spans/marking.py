@@ -19,10 +19,10 @@ from textmover.modules.error_spans.head import (
     errors_entry,
 )
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.tokens.reliability_flags import side_flags
 from textmover.modules.tokens.text_arguments import References, Sources, Texts, listed_texts, normalize_references
-from textmover.scoring.corpus_statistics import check_fitted, check_sources
+from textmover.modules.tokens.text_flags import side_flags
 from textmover.scoring.error_spans.spans import error_spans, is_punctuation, lacks_words, whole_words
+from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import (
     InputError,
     MarkedTexts,

@@ -18,7 +18,7 @@ from torch import Tensor
 from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_file
 from textmover.markdown_escaping import figure_label
-from textmover.report.figures.matplotlib import MARKERS, line_style, plain_axes, rows_and_columns, save_figure
+from textmover.report.figures.matplotlib_figures import MARKERS, line_style, plain_axes, rows_and_columns, save_figure
 from textmover.types import InputError, check_share, needs_extra
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from textmover.checkpoints.averaging import first_scores, fit_scale
-from textmover.data.sources import RatedSource, RatingBatch
+from textmover.data.training_sources import RatedSource, RatingBatch
 from textmover.functional.losses import FEWEST, combined_loss, pearson_loss
 from textmover.meta_evaluation.statistics.correlation import (
     Correlation,

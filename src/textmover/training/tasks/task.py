@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from textmover.data.sources import Source
+from textmover.data.training_sources import Source
 from textmover.metrics.ordered_states import OrderedScores
 from textmover.types import InputError, SegmentMetric
 

@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from textmover.experiments.papers.experiment_file import Experiment
-from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers, layer_remarks
+from textmover.experiments.papers.agreement_values import HERE, PAPER, Advance, Cell, Findings, ResultLine
+from textmover.experiments.papers.experiment import Experiment
+from textmover.experiments.papers.layer_similarity import SIMILARITIES, analyse, draw_layers, layer_remarks
 from textmover.experiments.papers.metrics import KeptScores
-from textmover.experiments.papers.results import HERE, PAPER, Advance, Cell, Findings, ResultLine
 from textmover.experiments.papers.specification import MEAN, Column, FigureSpec, LayerSpec, TableSpec
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.evaluation.wording import STATISTIC_NAMES
 from textmover.report.table_formats import DIGITS, Section, block, interval, number, pick
-from textmover.scoring.field_options import FIELD
+from textmover.scoring.metric_field_options import FIELD
 
 
 def figure_path(page: Path, name: str) -> Path:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.readers.shared import write_lines, write_records
 
-from textmover.readers.system_outputs import read_system_scores
+from textmover.readers.system_scores import read_system_scores
 from textmover.types import InputError
 
 SCORES = np.array([[0.25, 0.5], [1.0, -0.125], [0.0, 2.0]])

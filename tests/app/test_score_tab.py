@@ -3,7 +3,7 @@
 import pytest
 
 from textmover import Scorer
-from textmover.app.explorer import LONGEST_DRAWN, LONGEST_SCORED, Explorer, score_table
+from textmover.app.score_tab import LONGEST_DRAWN, LONGEST_SCORED, Explorer, score_table
 from textmover.types import InputError
 
 

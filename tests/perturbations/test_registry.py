@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from textmover.perturbations.kinds import ALIASES, KINDS, all_perturbations, perturb_texts, resolve_types
+from textmover.perturbations.editable_sentences import Phrase, WordPool
 from textmover.perturbations.parsed_clauses import Parses, word_tags
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
-from textmover.perturbations.sentence_edits import Phrase, WordPool
+from textmover.perturbations.registry import ALIASES, KINDS, all_perturbations, perturb_texts, resolve_types
 from textmover.perturbations.severity import SeverityTable, shipped_table
 from textmover.types import InputError, ParsedText
 
@@ -105,7 +105,7 @@ def test_all_else_is_left_untouched(name):
 @pytest.mark.slow
 def test_the_same_in_another_process():
     code = (
-        f"import json; from textmover.perturbations.kinds import *; TEXTS = {TEXTS!r}; types = resolve_types("
+        f"import json; from textmover.perturbations.registry import *; TEXTS = {TEXTS!r}; types = resolve_types("
         "['entity', 'synonym', 'antonym', 'aaa', 'drop'], [1, 2])\n"
         "found = [[vars(one) for one in made] for _, made in perturb_texts(TEXTS, types, versions=3)]"
     )

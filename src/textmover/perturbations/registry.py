@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from textmover.perturbations.editable_sentences import Function, Phrase, WordPool
 from textmover.perturbations.entities import entity, roles
 from textmover.perturbations.parsed_clauses import Parse, Parses
 from textmover.perturbations.passive_voice import to_active, to_passive, turned
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, check_length, notation, perturb
-from textmover.perturbations.sentence_edits import Function, Phrase, WordPool
 from textmover.perturbations.severity import shipped_table
 from textmover.perturbations.word_substitution import Neighbours, adjective, random_word, substitute
 from textmover.types import InputError

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 from textmover.meta_evaluation import span_f1
-from textmover.meta_evaluation.error_spans.span_figures import COLUMNS, figures, segment_sums
+from textmover.meta_evaluation.error_spans.span_statistics import COLUMNS, figures, segment_sums
 from textmover.types import InputError
 from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment, TextErrors
 

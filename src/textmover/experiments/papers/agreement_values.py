@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from textmover.experiments.evaluation.agreement import Failure, evaluated
-from textmover.experiments.papers.experiment_file import Experiment
+from textmover.experiments.papers.experiment import Experiment
 from textmover.experiments.papers.metrics import ExperimentMetrics, KeptScores, Scored
 from textmover.experiments.papers.specification import MEAN, Column, Question, TableSpec
 from textmover.meta_evaluation import Evaluation, MetricScores, Protocol, human_scores

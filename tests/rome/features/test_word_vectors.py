@@ -7,7 +7,7 @@ from torch import nn
 
 from textmover.modules.tokens.statistics import IdfTable
 from textmover.modules.tokens.tokenizer import Tokenizer
-from textmover.rome.features.words import WordIdf, is_word, word_spans, word_vectors_of_spans
+from textmover.rome.features.word_vectors import WordIdf, is_word, word_spans, word_vectors_of_spans
 from textmover.types import InputError, TokenBatch
 from textmover.types.tokens import token_offsets
 

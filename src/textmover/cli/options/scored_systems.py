@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from textmover.cli.options.input_tables import first_set_flag, refuse_table_options, source_of
 from textmover.files import write_output
-from textmover.meta_evaluation.statistics.scores import Vector
-from textmover.readers.file_options import flags_named
+from textmover.meta_evaluation.statistics.score_arrays import Vector
+from textmover.readers.column_flags import flags_named
 from textmover.readers.judgements.rows import read_cells
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.row_streams import Row, TableFile, TextFiles
-from textmover.readers.system_outputs import SystemScores, check_same_segments, digest_signature, read_system_scores
+from textmover.readers.system_scores import SystemScores, check_same_segments, digest_signature, read_system_scores
 from textmover.report.explanation.output import Target, choose_target
 from textmover.runs.score_run import score_pairs
-from textmover.scoring.field_options import given_fields
+from textmover.scoring.metric_field_options import given_fields
 from textmover.scoring.scorer_from_options import load_scorer, references_of, take_by_language
 from textmover.types import InputError, plural
 

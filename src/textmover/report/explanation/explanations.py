@@ -14,7 +14,7 @@ from textmover.files import atomic_file
 from textmover.report.error_spans.records import span_record
 from textmover.report.explanation.page import frame, render_explanations
 from textmover.report.explanation.parts import flag_notes
-from textmover.report.figures.matplotlib import FORMATS, check_matplotlib
+from textmover.report.figures.matplotlib_figures import FORMATS, check_matplotlib
 from textmover.report.table_formats import pick, plain
 from textmover.types import InputError, ParsedText, Shown, Signature, TextErrors, View
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from textmover.data.paraphrases import CHUNK, tf_idf
 from textmover.data.split import normalise_reference
-from textmover.perturbations.kinds import all_perturbations
+from textmover.perturbations.editable_sentences import NEGATIVE, keyed_random
 from textmover.perturbations.parsed_clauses import Parse
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.sentence_edits import NEGATIVE, keyed_random
+from textmover.perturbations.registry import all_perturbations
 from textmover.perturbations.severity import shipped_table
 from textmover.types import InputError, MarkedSegment
 from textmover.types.error_spans import ErrorSpan

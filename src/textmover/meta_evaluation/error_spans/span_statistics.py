@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.meta_evaluation.agreement.labels import label_statistics
-from textmover.meta_evaluation.statistics.scores import Vector, divide
+from textmover.meta_evaluation.statistics.score_arrays import Vector, divide
 from textmover.types import InputError, plural
 from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment, TextErrors
 

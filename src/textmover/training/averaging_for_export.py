@@ -11,15 +11,15 @@ from torch import Tensor
 
 from textmover.checkpoints.averaging import average_metrics, interpolate, refit
 from textmover.checkpoints.card import made_from, write_card
+from textmover.checkpoints.checkpoint_files import CARD
 from textmover.checkpoints.encoder_state import encoder_misfit
+from textmover.checkpoints.lightning_checkpoints import metric_entry, read_run_checkpoint
 from textmover.checkpoints.loading import checkpoint_folder, load_metric
-from textmover.checkpoints.run_checkpoints import metric_entry, read_run_checkpoint
 from textmover.checkpoints.statistics_files import fitted_names
-from textmover.checkpoints.weight_files import CARD
 from textmover.markdown_escaping import markdown_code, markdown_text
 from textmover.modules.base_metric import Calibration
 from textmover.presets import PRESETS, build_metric
-from textmover.readers.file_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.training.optimization import LoraConfig, merged_state
 from textmover.types import InputError, Segment, SegmentMetric
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from textmover.report import Line, Panel, draw_panels, report_files
-from textmover.report.figures.matplotlib import HeatGroup, _heat_figure, draw_heat_map, shade
+from textmover.report.figures.matplotlib_figures import HeatGroup, _heat_figure, draw_heat_map, shade
 
 X = ["0", "1", "2"]
 LINES = [Line("one", [0.1, 0.5, 0.3], [0.0, 0.4, 0.2], [0.2, 0.6, 0.4], best=1), Line("other", [-0.2, math.nan, 0.1])]

@@ -13,7 +13,7 @@ from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.encoder_identity import BaseEncoder, base_of, remember_base
 from textmover.modules.encoder.known_encoders import POSITIONLESS_LIMIT, default_layer, languages_of, position_limit
-from textmover.modules.encoder.layer_mixing import Layers, PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
+from textmover.modules.encoder.layer_aggregation import Layers, PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
 from textmover.modules.encoder.pretrained import load_config
 from textmover.modules.encoder.source import EncoderSource, resolve_encoder
 from textmover.modules.encoder.static_vectors import (

@@ -19,7 +19,7 @@ from textmover.checkpoints.saving import METRIC_USAGE
 from textmover.data.batching import PartLoader
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.error_spans import MarkedSource
-from textmover.data.sources import RatedSource
+from textmover.data.training_sources import RatedSource
 from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_text
 from textmover.meta_evaluation.agreement.labels import (
     bootstrap_labels,

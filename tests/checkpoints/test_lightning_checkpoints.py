@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from textmover.checkpoints.run_checkpoints import checksum_of, metric_entry, read_run_checkpoint, write_run_checkpoint
+from textmover.checkpoints.lightning_checkpoints import (
+    checksum_of,
+    metric_entry,
+    read_run_checkpoint,
+    write_run_checkpoint,
+)
 from textmover.types import InputError
 
 CONTENT = {"state_dict": {"weight": torch.arange(600.0).reshape(20, 30)}, "textmover": {"start": "twmd", "config": {}}}

@@ -4,7 +4,7 @@ import pytest
 
 from data_files import all_items, source_of
 from textmover.data import RecordsDataModule
-from textmover.data.generated.record_ratings import load_records, record_segments
+from textmover.data.generated.records_datamodule import load_records, record_segments
 from textmover.types import InputError
 
 BOOK = load_records()
@@ -33,14 +33,14 @@ def test_what_shares_more_facts_is_rated_higher():
 
 def test_other_words_for_the_same_facts_are_rated_100(monkeypatch):
     monkeypatch.setattr("textmover.data.generated.records.CHANGES", (0,))
-    monkeypatch.setattr("textmover.data.generated.record_ratings.UNRELATED", 0.0)
+    monkeypatch.setattr("textmover.data.generated.records_datamodule.UNRELATED", 0.0)
     found = record_segments(BOOK, 200, 2, seed=1)
     assert {one.score for one in found} == {100.0}
     assert sum(one.hypothesis != one.references[0] for one in found) > 0.9 * len(found)
 
 
 def test_other_records_are_rated_low(monkeypatch):
-    monkeypatch.setattr("textmover.data.generated.record_ratings.UNRELATED", 1.0)
+    monkeypatch.setattr("textmover.data.generated.records_datamodule.UNRELATED", 1.0)
     found = record_segments(BOOK, 200, 1, seed=1)
     assert sum(one.score < 40 for one in found) > 0.95 * len(found)
 

@@ -14,7 +14,7 @@ from textmover.meta_evaluation.agreement.systems import STATISTICS, largest_term
 from textmover.meta_evaluation.results import Exclusion, Protocol
 from textmover.meta_evaluation.significance.bootstrap import draw_sums, draw_values
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, MIN_SEGMENTS, Counts, unit_correlations
-from textmover.meta_evaluation.statistics.scores import (
+from textmover.meta_evaluation.statistics.score_arrays import (
     Positions,
     Vector,
     chunks,

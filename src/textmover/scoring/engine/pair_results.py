@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from textmover.modules.encoder.known_encoders import languages_of
-from textmover.modules.tokens.reliability_flags import FALLBACK, other_script
+from textmover.modules.tokens.text_flags import FALLBACK, other_script
 from textmover.types import InputError, PairScores, plural
 
 VALUES = ("score", "precision", "recall", "f")

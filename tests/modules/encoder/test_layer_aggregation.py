@@ -7,7 +7,7 @@ from torch.autograd import gradcheck
 
 from textmover.functional.cost import unit_vectors
 from textmover.functional.layer_aggregation import routing
-from textmover.modules.encoder.layer_mixing import PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
+from textmover.modules.encoder.layer_aggregation import PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
 
 INFINITY = float("inf")
 LAYERS = (2, 3, 4)

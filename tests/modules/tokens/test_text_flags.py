@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from textmover.modules.encoder.known_encoders import languages_of
-from textmover.modules.tokens.reliability_flags import (
+from textmover.modules.tokens.text_flags import (
     MIN_SAME,
     MIN_UNITS,
     SCRIPT_LANGUAGES,
@@ -23,7 +23,7 @@ from textmover.modules.tokens.reliability_flags import (
 from textmover.presets import build_metric, preset_config
 from textmover.report.explanation.parts import FLAGS, flag_notes
 from textmover.scoring import Scorer
-from textmover.scoring.engine.pair_table import READERS, WARNINGS, unusual
+from textmover.scoring.engine.pair_results import READERS, WARNINGS, unusual
 from textmover.types import SourcedReferences
 
 UNKNOWN, SCRIPT, LANGUAGE, REPETITION, LOOK_ALIKES = "unknown", "script", "language", "repetition", "look-alikes"

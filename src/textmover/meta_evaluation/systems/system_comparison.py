@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.significance_tests import significance_clusters
-from textmover.meta_evaluation.statistics.scores import check_segments, finite_scores
+from textmover.meta_evaluation.statistics.score_arrays import check_segments, finite_scores
 from textmover.meta_evaluation.systems.paired_tests import (
     SEED,
     SystemComparison,

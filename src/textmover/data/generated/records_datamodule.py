@@ -10,9 +10,9 @@ from typing import Any
 
 from textmover.data.generated.datamodule import ATTEMPTS, GeneratedDataModule, distinct_versions, synthetic_notice
 from textmover.data.generated.records import SIZES, STYLES, Act, Domain, RecordBook, in_style, tell
-from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE
-from textmover.perturbations.sentence_edits import keyed_random, one_by_chance
+from textmover.data.training_sources import Source
+from textmover.perturbations.editable_sentences import keyed_random, one_by_chance
 from textmover.safe_reading import Place, check_filled, check_keys, converted, read_yaml
 from textmover.types import InputError, Segment, plural
 

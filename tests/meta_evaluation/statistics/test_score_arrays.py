@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from textmover.meta_evaluation.statistics import scores
+from textmover.meta_evaluation.statistics import score_arrays
 from textmover.meta_evaluation.statistics.correlation import correlation
-from textmover.meta_evaluation.statistics.scores import (
+from textmover.meta_evaluation.statistics.score_arrays import (
     batches,
     chunks,
     finite_scores,
@@ -81,6 +81,6 @@ def test_batches_hold_every_unit_once():
 
 
 def test_chunks_cover_all_rows(monkeypatch):
-    monkeypatch.setattr(scores, "CHUNK_ENTRIES", 10)
+    monkeypatch.setattr(score_arrays, "CHUNK_ENTRIES", 10)
     for count, entries in ((0, 3), (7, 3), (9, 3), (5, 100), (4, 0)):
         assert [row for part in chunks(count, entries) for row in range(count)[part]] == list(range(count))
