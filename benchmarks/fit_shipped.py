@@ -28,7 +28,7 @@ from textmover._version import __version__
 from textmover.files import atomic_bytes
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.source import EMBEDDED_SHA256
-from textmover.modules.encoder_parts import Parts, assemble
+from textmover.modules.encoder_parts import EncoderParts, assemble
 from textmover.modules.tokens.statistics import CorpusMean
 from textmover.readers.segments import read_texts
 from textmover.readers.tables import FORMATS
@@ -55,7 +55,7 @@ def draw(path: Path, column: str, count: str, seed: int) -> list[str]:
 
 
 @torch.inference_mode()
-def fit_means(parts: Parts, texts: Sequence[str]) -> list[CorpusMean]:
+def fit_means(parts: EncoderParts, texts: Sequence[str]) -> list[CorpusMean]:
     """Compute the mean token vector of the texts, including special tokens, for each layer of the encoder."""
     means = [CorpusMean(parts.encoder.dimension) for _ in parts.encoder.layers]
     ordered = sorted(texts, key=len)

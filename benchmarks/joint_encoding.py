@@ -40,7 +40,7 @@ from textmover.data import Columns, RatingsDataModule
 from textmover.modules.classifier import JoinedTexts, PairTemplate, Pooling, join_texts, joint_vectors, kept_tokens
 from textmover.modules.config import MetricConfig
 from textmover.modules.devices import evaluating
-from textmover.modules.encoder_parts import Parts
+from textmover.modules.encoder_parts import EncoderParts
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.training import OptimizerConfig, RatingsModule
@@ -63,7 +63,7 @@ class JointMetric(MetricModel):
     score exactly 1.
     """
 
-    def __init__(self, config: MetricConfig, parts: Parts) -> None:
+    def __init__(self, config: MetricConfig, parts: EncoderParts) -> None:
         super().__init__(config, parts)
         if not isinstance(parts.tokenizer, Tokenizer):
             raise InputError("Expected a pretrained encoder to read pairs with, but got static vectors: name another.")
@@ -128,7 +128,7 @@ class RegressionMetric(JointMetric):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, config: MetricConfig, parts: Parts, pooling: Pooling) -> None:
+    def __init__(self, config: MetricConfig, parts: EncoderParts, pooling: Pooling) -> None:
         super().__init__(config.override(centering="none", calibrate=False), parts)
         self.pooling = pooling
         self.output = nn.Linear(parts.encoder.dimension * self.layers.width_factor, 1)

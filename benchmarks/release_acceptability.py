@@ -32,7 +32,7 @@ from textmover.data import LabelColumns, LabelsDataModule
 from textmover.data.datamodule import HELD_BACK
 from textmover.data.generated.acceptability import UNGRAMMATICAL, labelled_versions
 from textmover.data.labelled import LabelledText, label_names, read_labelled
-from textmover.data.split import taken_by_hash
+from textmover.data.split import sample_by_hash
 from textmover.files import atomic_file
 from textmover.meta_evaluation.agreement.labels import bootstrap_labels
 from textmover.modules.classifier import TextClassifier
@@ -174,7 +174,7 @@ def _sentences(entry: dict[str, Any]) -> list[str]:
     texts = dict.fromkeys(text.strip() for name in entry["files"] for text in read_texts(name, entry.get("column")))
     low, high = entry["words"]
     candidates = [text for text in texts if low <= len(text.split()) <= high and text.endswith((".", "!", "?"))]
-    return taken_by_hash(candidates, entry["sentences"], lambda text: (text,))
+    return sample_by_hash(candidates, entry["sentences"], lambda text: (text,))
 
 
 def main() -> None:

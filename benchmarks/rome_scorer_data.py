@@ -21,7 +21,7 @@ from textmover.data import Columns
 from textmover.data.datamodule import HELD_BACK
 from textmover.data.generated.datamodule import read_sentences, taken_sentences
 from textmover.data.leakage import PairFile, rows_where, segment_pairs, without_files
-from textmover.data.split import normalise_reference, split_held_back, taken_by_hash
+from textmover.data.split import normalise_reference, sample_by_hash, split_held_back
 from textmover.files import atomic_file
 from textmover.perturbations.parsed_clauses import Parses
 from textmover.perturbations.registry import perturb_texts
@@ -111,7 +111,7 @@ def build_parts(spec: Mapping[str, Any], parses: Parses) -> dict[str, list[Pair]
         good = balanced(list(_good(same, others, parses, seed)), spec["good"], count)
         damaged: list[Pair] = []
         for bases_of, target in ((others, count // 2), (same, count)):
-            corrupted = list(_corrupted(taken_by_hash(bases_of, count, _texts), spec["damaged"], parses, seed))
+            corrupted = list(_corrupted(sample_by_hash(bases_of, count, _texts), spec["damaged"], parses, seed))
             damaged += balanced(corrupted, dict.fromkeys(spec["damaged"], 1.0), target - len(damaged))
         if min(len(good), len(damaged)) < count:
             raise InputError(
@@ -130,7 +130,7 @@ def balanced(pairs: Sequence[Pair], weights: Mapping[str, float], count: int) ->
     # Start with the scarcest kinds, so that later kinds can fill the shortage.
     for kind in sorted(by_kind, key=lambda one: len(by_kind[one]) / weights[one]):
         target = round((count - len(selected)) * weights[kind] / total)
-        selected += taken_by_hash(by_kind[kind], target, lambda one: one[:3])
+        selected += sample_by_hash(by_kind[kind], target, lambda one: one[:3])
         total -= weights[kind]
     return selected
 
@@ -221,10 +221,10 @@ def gather(spec: Mapping[str, Any], runs: Path) -> Material:
     features = {name: features_of(scorer, part, runs) for name, part in texts.items()}
     entry = spec["ratings"]
     data = ratings(entry["files"], columns=_columns(entry), held_back=entry["held_back"])
-    sample = taken_by_hash(data.segments, entry["training"] + entry["calibration"], _texts)
+    sample = sample_by_hash(data.segments, entry["training"] + entry["calibration"], _texts)
     human = percentiles(np.array([one.score for one in sample]))
     vectors = features_of(scorer, [(one.hypothesis, one.references[0]) for one in sample], runs)
-    rows = taken_by_hash(range(len(sample)), entry["calibration"], lambda place: sample[place].references)
+    rows = sample_by_hash(range(len(sample)), entry["calibration"], lambda place: sample[place].references)
     is_calibration = np.isin(np.arange(len(sample)), list(rows))
     masks = {"training": ~is_calibration, "calibration": is_calibration}
     rated = {name: (vectors[torch.from_numpy(mask)], human[mask]) for name, mask in masks.items()}
@@ -260,6 +260,6 @@ def _rated(scorer: Scorer, name: str, entry: Mapping[str, Any], held_back: Seque
         candidates = rows_where(read_segments(entry["file"], _columns(entry)), entry["where"], name)
     else:
         candidates = list(held_back)
-    segments = taken_by_hash(candidates, entry["most"], _texts)
+    segments = sample_by_hash(candidates, entry["most"], _texts)
     texts = [(one.hypothesis, reference) for one in segments for reference in one.references]
     return Rated(Judged(segments, entry.get("group")), features_of(scorer, texts, runs))

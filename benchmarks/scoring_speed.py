@@ -124,7 +124,7 @@ def encoder_alone(**options: Any) -> Candidate:
     def run(setting: Setting, pairs: Pairs) -> tuple[float, Run]:
         from textmover.scoring.engine.batches import row_groups, token_batches
         from textmover.scoring.engine.text_features import default_batch_tokens
-        from textmover.scoring.engine.threads import spread, worker_count
+        from textmover.scoring.engine.threads import map_in_threads, worker_count
 
         loaded = harness.timed(lambda: setting.scorer("bertscore-f1", **options))
         metric = loaded.result.metric
@@ -145,7 +145,7 @@ def encoder_alone(**options: Any) -> Candidate:
             tokens += int(batch.mask.sum())
 
         def encode() -> None:
-            for _ in spread(lambda task: task(), work, worker_count(metric.device)):
+            for _ in map_in_threads(lambda task: task(), work, worker_count(metric.device)):
                 pass
             if setting.device == "cuda":
                 torch.cuda.synchronize()

@@ -19,7 +19,7 @@ from jsonargparse import ArgumentParser
 from ladder import read_set
 
 from textmover.data.leakage import normalised_pair
-from textmover.runs.exit_codes_and_signals import guarded
+from textmover.runs.exit_codes_and_signals import exit_code_context
 from textmover.types import Segment
 
 Pair = frozenset[str]
@@ -77,7 +77,7 @@ def main() -> int:
     parser = harness.parser(__doc__, sets=Path("configs/ladder/wmt.yaml"))
     parser.add_argument("recipes", nargs="+", type=Path)
     options = parser.parse_args()
-    with guarded() as outcome:
+    with exit_code_context() as outcome:
         sets = harness.read_yaml(options.sets)["sets"]
         judged = {name: pairs_of(read_set(one)) for name, one in sets.items()}
         for path in options.recipes:

@@ -88,11 +88,11 @@ def update_with_share(metric: Any, rank: int, pairs: list[tuple[str, str]], repe
 
 def joint_gradients(rank: int, rows: int) -> list[torch.Tensor]:
     """Values, loss and gradients of a batch that is spread over the processes, gradients averaged as strategies do."""
-    from textmover.training.sharding import joint_values
+    from textmover.training.sharding import gather_values
 
     inputs, targets, layer = joint_problem(rows)
-    scores = joint_values(layer(inputs[rank::WORLD]).squeeze(1), rows)
-    loss = joint_loss(scores, joint_values(targets[rank::WORLD], rows))
+    scores = gather_values(layer(inputs[rank::WORLD]).squeeze(1), rows)
+    loss = joint_loss(scores, gather_values(targets[rank::WORLD], rows))
     loss.backward()
     gradients = [one.grad for one in layer.parameters()]
     for gradient in gradients:

@@ -11,7 +11,7 @@ FORMULA = re.compile("'*[=+\\-@＝＋－＠\t\r\n].", re.DOTALL)
 """Start of a cell that a spreadsheet evaluates, or of a text that looks like an escaped one."""
 
 
-def guarded(cell: Any) -> Any:
+def escape_formula(cell: Any) -> Any:
     """Return the cell; text that a spreadsheet would evaluate gets a leading apostrophe.
 
     Example:
@@ -22,7 +22,7 @@ def guarded(cell: Any) -> Any:
 
 
 def unguarded(cell: str) -> str:
-    """Return the text that was passed to :func:`guarded`.
+    """Return the text that was passed to :func:`escape_formula`.
 
     Example:
         >>> unguarded("'=1+1"), unguarded("''=1+1"), unguarded("'tis"), unguarded("-0.5")
@@ -32,7 +32,7 @@ def unguarded(cell: str) -> str:
 
 
 class CsvWriter:
-    """CSV writer that escapes formulas with :func:`guarded`.
+    """CSV writer that escapes formulas with :func:`escape_formula`.
 
     Args:
         stream: Text stream that does not translate newlines.
@@ -44,7 +44,7 @@ class CsvWriter:
 
     def writerow(self, cells: Iterable[Any]) -> None:
         """Write a row."""
-        row = [guarded(cell) for cell in cells]
+        row = [escape_formula(cell) for cell in cells]
         # Python does not quote a carriage return, at which readers end the row.
         (self._quoting if any("\r" in cell for cell in row if isinstance(cell, str)) else self._plain).writerow(row)
 

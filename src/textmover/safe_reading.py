@@ -252,7 +252,7 @@ def _too_deep(name: str) -> InputError:
 Words = Annotated[str, "or a number"]  # type of a text field that YAML may parse as a number, such as 1987
 
 
-class Place(NamedTuple):
+class YamlPosition(NamedTuple):
     """Position of a value in a YAML file, for error messages.
 
     Example:
@@ -263,15 +263,15 @@ class Place(NamedTuple):
     file: str
     key: str = ""
 
-    def inner(self, *keys: object) -> Place:
+    def inner(self, *keys: object) -> YamlPosition:
         """Return the position of a value inside this one."""
-        return Place(self.file, ".".join([*([self.key] if self.key else []), *map(str, keys)]))
+        return YamlPosition(self.file, ".".join([*([self.key] if self.key else []), *map(str, keys)]))
 
     def __str__(self) -> str:
         return f"`{self.key}` of {self.file}" if self.key else self.file
 
 
-def converted(kind: type[Kind], value: object, place: Place) -> Kind:
+def converted(kind: type[Kind], value: object, place: YamlPosition) -> Kind:
     r"""Convert a mapping to a dataclass, checked against the types of its fields.
 
     A single value is accepted for a tuple field. The field ``origin`` gets the name of the file.
@@ -304,13 +304,13 @@ def check_keys(found: Collection[object], known: Sequence[str], origin: str) -> 
             raise InputError(f"Expected the keys of {origin} to be among {', '.join(known)}, but got {key!r}: {hint}")
 
 
-def check_filled(values: Collection[object], place: Place) -> None:
+def check_filled(values: Collection[object], place: YamlPosition) -> None:
     """Raise an error for an empty list or mapping."""
     if not values:
         raise InputError(f"Expected {place} to hold something, but got none: add one.")
 
 
-def _value(hint: Any, value: object, place: Place) -> Any:
+def _value(hint: Any, value: object, place: YamlPosition) -> Any:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return None if value is None else _value(next(one for one in inner if one is not type(None)), value, place)
@@ -338,7 +338,7 @@ PLAIN: Mapping[Any, tuple[str, tuple[type, ...]]] = {
 """Name of each type in error messages, and the YAML types it accepts."""
 
 
-def _plain_value(hint: Any, value: Any, place: Place) -> Any:
+def _plain_value(hint: Any, value: Any, place: YamlPosition) -> Any:
     expected, accepted = PLAIN[hint]
     if type(value) not in accepted:  # isinstance accepts bool as int
         needs_quotes = expected == "text" and isinstance(value, (bool, int, float))
@@ -352,7 +352,7 @@ def _plain_value(hint: Any, value: Any, place: Place) -> Any:
     return str(value) if hint == Words else hint(value)
 
 
-def _wrong(place: Place, expected: str, value: object, way_out: str = "correct it") -> InputError:
+def _wrong(place: YamlPosition, expected: str, value: object, way_out: str = "correct it") -> InputError:
     shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     if isinstance(value, Mapping | list):
         shown = "keys with values" if isinstance(value, Mapping) else "a list"

@@ -9,7 +9,7 @@ import torch
 from safetensors import safe_open
 
 from textmover.checkpoints import shipped
-from textmover.modules.encoder_parts import Parts
+from textmover.modules.encoder_parts import EncoderParts
 from textmover.rome.features.word_vectors import WordIdf
 
 FILE = Path(str(resources.files(shipped).joinpath(shipped.EMBEDDED_MEANS)))
@@ -31,7 +31,7 @@ def test_sentences_are_drawn_by_seed_from_the_distinct_ones_in_file_order(script
 def test_the_means_are_those_that_a_metric_would_fit(script, tiny_metric):
     texts = ["the dog ran home", "she will buy a book and read it", "tea"] * 30
     whole = tiny_metric(aggregation="power-means", last_layers=4)
-    means = script.fit_means(Parts(whole.encoder, whole.tokenizer, whole.encoder_identity), texts)
+    means = script.fit_means(EncoderParts(whole.encoder, whole.tokenizer, whole.encoder_identity), texts)
     for layer, mean in enumerate(means):
         one = tiny_metric(layer=layer, centering="corpus")
         one.fit(texts)

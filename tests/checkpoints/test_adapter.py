@@ -10,9 +10,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from textmover.checkpoints.adapter import AdapterConfig, _factors, _singular, adapter_report, restore, spread_ranks
+from textmover.checkpoints.adapter import (
+    AdapterConfig,
+    _factors,
+    _singular,
+    adapter_report,
+    allocate_ranks,
+    apply_difference,
+)
 from textmover.modules.encoder import encoder_identity
-from textmover.modules.encoder.encoder_identity import weights_print
+from textmover.modules.encoder.encoder_identity import weights_fingerprint
 from textmover.modules.encoder.source import file_sha256
 from textmover.modules.score_deviation import probe_scores
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint
@@ -377,7 +384,7 @@ def test_the_multilingual_encoder_in_other_bits_is_told(changed, tiny_encoder, t
     packed = tiny_encoder if here == "in full" else other
     monkeypatch.setattr(encoder_identity, "UNPACKED_SHA256", file_sha256(packed / "model.safetensors"))
     never_packed = {name: known[name] for name in encoder_identity.NEVER_PACKED}
-    monkeypatch.setattr(encoder_identity, "NEVER_PACKED_PRINT", weights_print(never_packed))
+    monkeypatch.setattr(encoder_identity, "NEVER_PACKED_PRINT", weights_fingerprint(never_packed))
     monkeypatch.setattr(encoder_identity, "MULTILINGUAL", str(other))
     metric = changed(2)
     save_checkpoint(metric, tmp_path / "adapter", card="", adapter=EXACT)
@@ -432,7 +439,7 @@ def test_space_goes_where_it_keeps_the_most():
         "b": torch.tensor([2.0, 1.5, 0.1]),
         "c": torch.tensor([0.3, 0.2, 0.1]),
     }
-    found = spread_ranks(values, dict.fromkeys(values, 4), 1)
+    found = allocate_ranks(values, dict.fromkeys(values, 4), 1)
 
     def kept(ranks):
         return sum(float(one[:rank].square().sum()) for one, rank in zip(values.values(), ranks, strict=True))
@@ -442,7 +449,7 @@ def test_space_goes_where_it_keeps_the_most():
 
 
 def test_singular_values_of_nothing_take_no_space():
-    ranks = spread_ranks({"a": torch.tensor([1.0, 0.0]), "b": torch.zeros(2)}, {"a": 3, "b": 3}, 2)
+    ranks = allocate_ranks({"a": torch.tensor([1.0, 0.0]), "b": torch.zeros(2)}, {"a": 3, "b": 3}, 2)
     assert ranks == {"a": 1, "b": 0}
 
 
@@ -450,9 +457,9 @@ def test_a_matrix_is_restored_in_parts_as_in_one(monkeypatch):
     torch.manual_seed(0)
     before = {"weight": torch.randn(10, 4), "count": torch.tensor(3)}
     factors = {"weight@left": torch.randn(10, 2), "weight@right": torch.randn(2, 4)}
-    whole = restore(before, factors)
+    whole = apply_difference(before, factors)
     monkeypatch.setattr("textmover.checkpoints.adapter.ROWS", 3)
-    parts = restore(before, factors)
+    parts = apply_difference(before, factors)
     torch.testing.assert_close(parts["weight"], before["weight"] + factors["weight@left"] @ factors["weight@right"])
     assert torch.equal(parts["weight"], whole["weight"])
     assert torch.equal(parts["count"], before["count"])

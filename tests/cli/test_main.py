@@ -16,7 +16,7 @@ from textmover.cli import main as main_module
 from textmover.cli.options.help_files import SingleOption, examples, repeated_option
 from textmover.modules.devices import log_device
 from textmover.presets import PRESETS
-from textmover.runs.exit_codes_and_signals import guarded
+from textmover.runs.exit_codes_and_signals import exit_code_context
 from textmover.types import BOUNDS, InputError
 
 HELP_OF_ALL = """
@@ -188,13 +188,13 @@ def test_a_closed_output_is_one_line_and_nobody_is_told_where_nobody_listens():
 
 
 def test_unusable_input_is_one_line_and_a_defect_keeps_its_traceback(capsys):
-    with guarded() as outcome:
+    with exit_code_context() as outcome:
         raise InputError("Expected one\nbut got two.")
     assert outcome.code == 2
     assert capsys.readouterr().err == "textmover: Expected one but got two.\n"
-    with pytest.raises(ValueError, match="a defect"), guarded():
+    with pytest.raises(ValueError, match="a defect"), exit_code_context():
         raise ValueError("a defect")
-    with guarded() as outcome:
+    with exit_code_context() as outcome:
         raise FileNotFoundError(2, "No such file or directory", "gone.txt")
     assert outcome.code == 2
     assert capsys.readouterr().err == "textmover: gone.txt: No such file or directory\n"

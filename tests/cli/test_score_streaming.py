@@ -19,7 +19,7 @@ import zstandard
 from pyarrow import parquet
 from tests.sentences import sentences
 
-from textmover.runs.shards.shards import Parts
+from textmover.runs.shards.shards import ShardFolder
 
 NAMES = ("A.txt", "B.txt", "R.txt")
 
@@ -424,13 +424,13 @@ def test_a_file_of_unknown_origin_is_complete_only_with_as_many_rows(score, corp
 
 
 def test_what_an_interruption_left_beside_a_result_is_cleared_away(score, corpus, tmp_path, monkeypatch):
-    def interrupted(_: Parts) -> None:
+    def interrupted(_: ShardFolder) -> None:
         raise KeyboardInterrupt
 
     score("-i", corpus[0], corpus[2], "--output", "whole/")
     command = ("-i", corpus[0], corpus[2], "--output", "broken/")
     with monkeypatch.context() as patch:
-        patch.setattr(Parts, "tidy", interrupted)
+        patch.setattr(ShardFolder, "tidy", interrupted)
         assert score(*command).code == 130
     assert (tmp_path / "broken" / "_000000.json").exists()
     assert score(*command, "--resume").err.startswith("Complete already: broken")

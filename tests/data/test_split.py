@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from textmover.data.split import hold_out_groups, is_held_back, normalise_reference, split_held_back, taken_by_hash
+from textmover.data.split import hold_out_groups, is_held_back, normalise_reference, sample_by_hash, split_held_back
 from textmover.types import InputError, Segment
 
 
@@ -155,19 +155,19 @@ class TestGroups:
 class TestTakenByHash:
     def test_the_choice_hangs_on_the_texts_alone_and_keeps_the_order(self):
         items = [(f"Sentence {number}.", "x") for number in range(300)]
-        taken = taken_by_hash(items, 90, lambda item: item)
+        taken = sample_by_hash(items, 90, lambda item: item)
         assert taken == [item for item in items if item in taken]
         assert len(taken) == 90
         turned = [(first.upper() + " ", second) for first, second in reversed(items)]
-        again = taken_by_hash(turned, 90, lambda item: item)
+        again = sample_by_hash(turned, 90, lambda item: item)
         assert [normalise_reference(first) for first, _ in reversed(again)] == [first.lower() for first, _ in taken]
-        assert set(taken_by_hash(items, 30, lambda item: item)) < set(taken)
+        assert set(sample_by_hash(items, 30, lambda item: item)) < set(taken)
 
     def test_all_are_taken_where_there_are_no_more(self):
         for most in (None, 3, 4):
-            assert taken_by_hash("abc", most, lambda item: [item]) == list("abc")
+            assert sample_by_hash("abc", most, lambda item: [item]) == list("abc")
 
     def test_it_is_another_hash_than_that_of_the_held_back_part(self):
         items = [f"Sentence {number}." for number in range(2000)]
-        taken = taken_by_hash(items, 1000, lambda item: [item])
+        taken = sample_by_hash(items, 1000, lambda item: [item])
         assert 0.4 < sum(map(is_held_back, taken)) / sum(map(is_held_back, items)) < 0.6

@@ -10,7 +10,7 @@ import torch
 
 from textmover.experiments.anisotropy import CENTERINGS, analyse_layers, draw_pairs, read_tokens, with_all_layers
 from textmover.modules import MetricConfig
-from textmover.modules.encoder_parts import Parts, assemble
+from textmover.modules.encoder_parts import EncoderParts, assemble
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
 TEXTS = [
@@ -69,7 +69,7 @@ class Vectors(torch.nn.Module):
 
 
 def hand_made(table, texts, **options):
-    return by_row(analyse_layers(Parts(Vectors(table), Tokens(), "hand"), texts, **{"pairs": 50, **options}))
+    return by_row(analyse_layers(EncoderParts(Vectors(table), Tokens(), "hand"), texts, **{"pairs": 50, **options}))
 
 
 # --- oracles ----------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_a_word_elsewhere_is_a_whole_word_with_the_same_id_and_every_word_is_dra
 
 
 def test_special_tokens_and_pieces():
-    tokens = read_tokens(Parts(Vectors({1: [1.0]}), Tokens(), ""), ["1 2 100", "", "3"])
+    tokens = read_tokens(EncoderParts(Vectors({1: [1.0]}), Tokens(), ""), ["1 2 100", "", "3"])
     assert tokens.text.tolist() == [0, 0, 0, 2]
     assert tokens.place.tolist() == [1, 2, 3, 1]
     assert tokens.ids.tolist() == [1, 2, 100, 3]
@@ -206,7 +206,7 @@ def test_all_layers_are_the_hidden_states_and_static_vectors_are_left_as_they_ar
         found = parts.encoder.eval()(batch)
     for one, other in zip(found, expected.hidden_states, strict=True):
         torch.testing.assert_close(one, other)
-    static = Parts(Vectors({1: [1.0]}), Tokens(), "")
+    static = EncoderParts(Vectors({1: [1.0]}), Tokens(), "")
     assert with_all_layers(static) is static
 
 

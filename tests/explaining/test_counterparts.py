@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from textmover.explaining.word_matches import unrelated_closeness
+from textmover.explaining.word_matches import unrelated_similarity
 from textmover.scoring import Scorer
 
 UNLIKE = [
@@ -34,7 +34,7 @@ def test_words_of_like_meaning_are_not(scorers):
 
 def test_the_floor_is_what_few_words_of_unrelated_sentences_reach(scorers):
     with torch.inference_mode():
-        floors = {name: unrelated_closeness(scorer.metric) for name, scorer in scorers.items()}
+        floors = {name: unrelated_similarity(scorer.metric) for name, scorer in scorers.items()}
     assert 0.3 < floors[None] < 0.5
     assert 0.2 < floors["bertscore-f1"] < 0.35
 
@@ -46,4 +46,4 @@ def test_it_is_a_cosine_for_metrics_of_every_kind(tiny_encoder, preset):
     if scorer.metric.needs_fit:
         scorer.fit(["the small dog ran home", "she will buy a book"])
     with torch.inference_mode():
-        assert -1 <= unrelated_closeness(scorer.metric) <= 1.0001
+        assert -1 <= unrelated_similarity(scorer.metric) <= 1.0001

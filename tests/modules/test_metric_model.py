@@ -13,7 +13,7 @@ import torch
 from textmover.functional import normalize_by_self, twmd
 from textmover.modules import MetricModel
 from textmover.modules.config import MetricConfig
-from textmover.modules.tokens.unknown_tokens import apart
+from textmover.modules.tokens.unknown_tokens import separate_unknown
 from textmover.presets import PRESETS
 from textmover.scoring import Scorer
 from textmover.types import InputError, TokenBatch
@@ -112,8 +112,8 @@ def test_unknown_tokens_alike_are_those_of_bert_score(embedded, embedded_metric)
     theirs = BERTScorer(model_type=str(embedded), num_layers=6, device="cpu", nthreads=0).score(hypotheses, references)
     alike = embedded_metric("bertscore-f1", unknown_tokens="alike")
     assert Scorer(alike).score(hypotheses, references).scores.tolist() == pytest.approx(theirs[2].tolist(), abs=1e-5)
-    apart = Scorer(embedded_metric("bertscore-f1")).score(hypotheses, references).scores
-    assert (apart < theirs[2].numpy() - 0.005).all()
+    separate_unknown = Scorer(embedded_metric("bertscore-f1")).score(hypotheses, references).scores
+    assert (separate_unknown < theirs[2].numpy() - 0.005).all()
 
 
 def test_presets_of_bertscore_name_its_three_numbers(embedded_metric):
@@ -529,7 +529,7 @@ def test_learned_weights_are_those_of_the_formula(tiny_metric):
         metric.weighting.importance.weight.normal_(std=0.3)
         metric.weighting.importance.bias.fill_(0.5)
         features = metric.text_features(metric.tokenize(["a cat \u2603 ran home", "tea"]))
-        tokens, _ = apart(features, features)  # with columns for the unknown sign, whose vector is 0
+        tokens, _ = separate_unknown(features, features)  # with columns for the unknown sign, whose vector is 0
         side = metric.weighting(tokens, "reference")
     assert metric.signature.entries["weights"] != before
     vector, offset = metric.weighting.importance.weight[0].double().numpy(force=True), 0.5

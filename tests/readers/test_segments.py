@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 from tests.readers.shared import write_lines, write_records
 
-from textmover.readers.segments import Columns, IfThere, check_columns, joined_groups, read_segments
+from textmover.readers.segments import Columns, OptionalColumn, check_columns, joined_groups, read_segments
 from textmover.types import InputError, Segment
 
 COLUMNS = Columns(groups=("lp",))
@@ -283,7 +283,7 @@ def test_csv_cells_as_long_as_a_line_may_be(tmp_path, quote):
 
 @pytest.mark.parametrize("written", ["referenz", "references", "Reference"])
 def test_a_misspelt_column_of_references_does_not_pass_for_none(written):
-    fields = [("references", IfThere("reference")), ("source", "source")]
+    fields = [("references", OptionalColumn("reference")), ("source", "source")]
     check_columns("table", ["hypothesis", "score", "source"], fields)
     with pytest.raises(InputError, match=f"Expected a column 'reference' in table, .*: did you mean '{written}'"):
         check_columns("table", ["hypothesis", written, "source"], fields)
@@ -291,7 +291,9 @@ def test_a_misspelt_column_of_references_does_not_pass_for_none(written):
 
 def test_a_table_may_lack_sources_beside_columns_of_like_names():
     check_columns(
-        "table", ["hypothesis", "reference", "score"], [("references", "reference"), ("source", IfThere("source"))]
+        "table",
+        ["hypothesis", "reference", "score"],
+        [("references", "reference"), ("source", OptionalColumn("source"))],
     )
 
 

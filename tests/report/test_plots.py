@@ -276,7 +276,7 @@ def test_a_distribution_has_the_heights_of_a_histogram():
 def test_names_beside_lines_do_not_overlap_and_keep_their_order(seed):
     rng = np.random.default_rng(seed)
     places = rng.choice([rng.uniform(0, 200, 12), rng.normal(100, 3, 12)]).tolist()
-    found = plots.spread(places, 14, 0, 220)
+    found = plots.avoid_overlaps(places, 14, 0, 220)
     ordered = [found[index] for index in np.argsort(places, kind="stable")]
     assert all(after - before >= 14 - 1e-9 for before, after in itertools.pairwise(ordered))
     assert min(found) >= -1e-9

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from textmover.runs.progress import POLL_INTERVAL, Pace, PairCount, progress_bar
+from textmover.runs.progress import POLL_INTERVAL, PairCount, ScoringSpeed, progress_bar
 
 
 class Terminal(io.StringIO):
@@ -37,7 +37,7 @@ class Terminal(io.StringIO):
 )
 def test_rate_and_time_left(seconds, steps, said):
     clock = iter(seconds)
-    pace = Pace(clock=lambda: next(clock))
+    pace = ScoringSpeed(clock=lambda: next(clock))
     assert pace.text() == "0 pairs"
     for (pairs, share, scored), text in zip(steps, said, strict=True):
         pace.advance(pairs, share, scored=scored)

@@ -6,7 +6,7 @@ from pytorch_lightning.strategies import DDPStrategy, FSDPStrategy
 from test_strategies import arguments_of, assert_same_weights
 
 from gloo_jobs import joint_loss, joint_problem
-from textmover.training.sharding import clip_norm, joint_values, sharding_mesh
+from textmover.training.sharding import clip_norm, gather_values, sharding_mesh
 from textmover.types import InputError
 
 
@@ -75,7 +75,7 @@ def test_strategies_that_shard_otherwise_are_refused():
 
 def test_one_process_has_all_values():
     values = torch.randn(4, requires_grad=True)
-    assert joint_values(values, 4) is values
+    assert gather_values(values, 4) is values
 
 
 @pytest.mark.parametrize("rows", [pytest.param(8, marks=pytest.mark.long), 7])

@@ -12,7 +12,7 @@ from typing import Any
 
 from textmover.readers.csv_and_jsonl import named
 from textmover.readers.lines import empty
-from textmover.readers.segments import TableRow, check_columns, told
+from textmover.readers.segments import TableRow, check_columns, quoted_value
 from textmover.readers.tables import open_tables
 from textmover.safe_reading import NotJsonError, load_json, unreadable
 from textmover.types import InputError
@@ -118,8 +118,8 @@ def _rows(path: Path) -> Iterator[TableRow]:
         for number, cells in enumerate(elements, start=1):
             if not isinstance(cells, dict):
                 raise InputError(
-                    f"Expected a list of objects in {path.name}, but got {told(cells)} as element {number}: write "
-                    '{"hypothesis": …, "reference": …} in its place.'
+                    f"Expected a list of objects in {path.name}, but got {quoted_value(cells)} as element {number}: "
+                    'write {"hypothesis": …, "reference": …} in its place.'
                 )
             yield TableRow(path.name, "element", number, cells)
         return
@@ -160,7 +160,7 @@ def _json_list(path: Path) -> list[Any] | None:
     if isinstance(value, dict):
         return [value]
     if not isinstance(value, list):
-        raise InputError(f"Expected a list of objects in {path.name}, but got {told(value)}.")
+        raise InputError(f"Expected a list of objects in {path.name}, but got {quoted_value(value)}.")
     return value
 
 
@@ -182,7 +182,7 @@ def _named_key(row: TableRow) -> str:
     if not valid or len(str(value)) > LONGEST_KEY:
         raise InputError(
             f"Expected an id of 1 to {LONGEST_KEY} characters in column 'id' of {row.name}, {row.unit} {row.number}, "
-            f"but got {told(value)}: give every item an id, or none."
+            f"but got {quoted_value(value)}: give every item an id, or none."
         )
     return row._replace(cells={"id": str(value).strip()}).text("id")
 

@@ -23,7 +23,7 @@ from typing import Any
 from filelock import Timeout
 
 from textmover.files import atomic_file, held_lock
-from textmover.readers.segments import told
+from textmover.readers.segments import quoted_value
 from textmover.safe_reading import load_json, unreadable
 from textmover.types import SEVERITIES, ErrorSpan, InputError
 from textmover.types.word_splitting import text_words
@@ -114,7 +114,7 @@ def parse_marks(entry: Any, metric: str | None = None) -> Marks:
     except (AttributeError, KeyError, TypeError) as error:
         raise InputError(
             f"Expected marks with `start`, `end` and a `severity` among {', '.join(SEVERITIES)}, but got "
-            f"{told(entry)}: {RELOAD}."
+            f"{quoted_value(entry)}: {RELOAD}."
         ) from error
     return Marks(tuple(errors), refused, done, str(entry.get("metric", "")) if metric is None else metric)
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from textmover.checkpoints.checkpoint_files import CONFIG, check_entries
 from textmover.checkpoints.encoder_state import encoder_prefix, split_state, trained_encoder
-from textmover.modules.encoder.encoder_identity import base_of, identity_of, weights_print
+from textmover.modules.encoder.encoder_identity import base_of, identity_of, weights_fingerprint
 from textmover.modules.encoder_parts import DIFFERENCE, untrained
 from textmover.safe_reading import read_json
 from textmover.types import InputError, SegmentMetric, check_choice, check_whole
@@ -85,7 +85,7 @@ def adapter_report(folder: Path | str) -> AdapterReport | None:
     return AdapterReport(base=base["name"], sha256=base["sha256"], size=size, **values)
 
 
-def spread_ranks(values: Mapping[str, Tensor], sizes: Mapping[str, int], rank: int) -> dict[str, int]:
+def allocate_ranks(values: Mapping[str, Tensor], sizes: Mapping[str, int], rank: int) -> dict[str, int]:
     """Choose each matrix's rank to keep the most squared singular values within the space of an equal ``rank`` for all.
 
     ``values`` holds the singular values of each matrix in descending order; ``sizes`` the numbers stored per rank,
@@ -123,7 +123,7 @@ def _factors(matrix: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
     return left[:, mask] / root, (vectors[:, mask] * root).T
 
 
-def as_adapter(
+def compress_difference(
     metric: SegmentMetric, state: Mapping[str, Tensor], entry: Mapping[str, Any], config: AdapterConfig
 ) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Any]]:
     """Convert a metric's state to adapter form: encoder weights become differences from the base, on the CPU.
@@ -137,11 +137,11 @@ def as_adapter(
         raise RuntimeError("Expected an untrained encoder with an identity, but got none: load it by name.")
     trained, rest = split_state(metric, state)
     stored, measured = _differences(trained, before.state_dict(), config)
-    after = restore(before.state_dict(), stored)
-    base = replace(base, weights=weights_print(before.state_dict()))
+    after = apply_difference(before.state_dict(), stored)
+    base = replace(base, weights=weights_fingerprint(before.state_dict()))
     encoder_entry = {
         **entry,
-        "identity": identity_of(entry["identity"], base, weights_print(after)),
+        "identity": identity_of(entry["identity"], base, weights_fingerprint(after)),
         "base": base.entry(),
         "stored": DIFFERENCE,
         "dtype": str(next(before.parameters()).dtype).removeprefix("torch."),
@@ -151,7 +151,7 @@ def as_adapter(
     return new_state, encoder_entry, {"rank": config.rank, "dtype": config.dtype, **measured}
 
 
-def restore(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def apply_difference(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Add an adapter's stored differences to the base weights, in float64."""
     weights = {name: tensor.detach().cpu() for name, tensor in before.items()}
     for name in stored:
@@ -174,9 +174,9 @@ def restore(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[
 
 
 def restore_state(metric: SegmentMetric, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the full state of a metric that holds its base encoder, from the state that :func:`as_adapter` built."""
+    """Return the full state of a metric that holds its base encoder, from that of :func:`compress_difference`."""
     stored, rest = split_state(metric, state)
-    weights = restore(trained_encoder(metric).state_dict(), stored)
+    weights = apply_difference(trained_encoder(metric).state_dict(), stored)
     prefix = encoder_prefix(metric)
     return {**rest, **{f"{prefix}{name}": one for name, one in weights.items()}}
 
@@ -213,7 +213,7 @@ def _differences(
     matrices = {name: one.flatten(1) for name, one in changed.items() if one.ndim >= 2}
     svd = {name: _singular(one, MAX_RANK_FACTOR * config.rank) for name, one in matrices.items()}
     sizes = {name: sum(one.shape) for name, one in matrices.items()}
-    ranks = spread_ranks({name: values for name, (values, _) in svd.items()}, sizes, config.rank)
+    ranks = allocate_ranks({name: values for name, (values, _) in svd.items()}, sizes, config.rank)
     dtype = getattr(torch, config.dtype)
     stored: dict[str, Tensor] = {}
     norms: dict[str, tuple[float, float]] = {}
@@ -230,7 +230,7 @@ def _differences(
             )
         stored.update(tensors)
         if name in matrices:
-            rest = restore({name: torch.zeros_like(difference)}, tensors)[name] - difference
+            rest = apply_difference({name: torch.zeros_like(difference)}, tensors)[name] - difference
             norms[name] = float(rest.norm()), float(difference.norm())
     return stored, _error_summary(norms, len(changed) - len(matrices))
 

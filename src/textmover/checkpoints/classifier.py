@@ -12,7 +12,7 @@ from pathlib import Path
 from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig
 from textmover.checkpoints.checkpoint_files import CLASSIFIER, CLASSIFIER_FORMAT, HEAD, write_config, write_weights
-from textmover.checkpoints.loading import METRIC_FOLDER, classifier_folder, encoder_print, load_classifier
+from textmover.checkpoints.loading import METRIC_FOLDER, classifier_folder, encoder_fingerprint, load_classifier
 from textmover.checkpoints.saving import METRIC_USAGE, check_replaceable, save_checkpoint
 from textmover.files import atomic_folder
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
@@ -67,7 +67,7 @@ def save_classifier(
             "classifier": classifier.config.to_dict(),
             "metric": metric,
             # An adapter restores only approximately equal weights, and verifies them itself.
-            "encoder": None if adapter is not None else encoder_print(classifier),
+            "encoder": None if adapter is not None else encoder_fingerprint(classifier),
         }
         write_config(temporary, entries, [HEAD])
         loaded, (first, second) = load_classifier(temporary), zip(*PROBES[:2], strict=True)

@@ -10,7 +10,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.encoder_identity import BaseEncoder, base_of, identity_of, remember_base, weights_print
+from textmover.modules.encoder.encoder_identity import (
+    BaseEncoder,
+    base_of,
+    identity_of,
+    remember_base,
+    weights_fingerprint,
+)
 from textmover.modules.encoder_parts import untrained
 from textmover.types import InputError, SegmentMetric
 
@@ -56,11 +62,11 @@ def name_weights(metric: Any) -> None:
         return
     if base.weights is None and base.folder is not None:
         try:
-            base = replace(base, weights=weights_print(untrained(encoder).state_dict()))
+            base = replace(base, weights=weights_fingerprint(untrained(encoder).state_dict()))
         except InputError as error:  # the base was removed or overwritten
             logger.info("The weights that training started from cannot be compared: %s", error)
         remember_base(encoder, base)
-    metric.encoder_identity = identity_of(metric.encoder_identity, base, weights_print(encoder.state_dict()))
+    metric.encoder_identity = identity_of(metric.encoder_identity, base, weights_fingerprint(encoder.state_dict()))
 
 
 def encoder_entry(metric: Any) -> dict[str, Any]:

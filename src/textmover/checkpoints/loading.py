@@ -30,7 +30,7 @@ from textmover.files import file_sha256
 from textmover.modules.base_metric import EncoderMetric
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.devices import lasting
-from textmover.modules.encoder.encoder_identity import weights_print
+from textmover.modules.encoder.encoder_identity import weights_fingerprint
 from textmover.modules.encoder.source import hub_reason
 from textmover.modules.shipped_folders import released_folders
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
@@ -219,7 +219,7 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
             base_metric = load_metric(metric_name)
     classifier = TextClassifier.untrained(base_metric, config)
     expected = entries["encoder"]
-    if expected is not None and encoder_print(classifier) != expected:
+    if expected is not None and encoder_fingerprint(classifier) != expected:
         raise InputError(
             f"Expected the encoder that the classifier in {folder} was trained on, with weights of the hash "
             f"{expected}, but got another one: give a metric on that encoder as `metric`."
@@ -244,10 +244,10 @@ def classifier_folder(name: str | Path) -> Path:
     return released[str(name)]
 
 
-def encoder_print(classifier: TextClassifier) -> str:
+def encoder_fingerprint(classifier: TextClassifier) -> str:
     """Return the weight hash of a classifier's encoder, the same in every precision."""
     encoder = trained_encoder(classifier.metric)
-    return weights_print({name: one.to(torch.float32) for name, one in encoder.state_dict().items()})
+    return weights_fingerprint({name: one.to(torch.float32) for name, one in encoder.state_dict().items()})
 
 
 def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | None:

@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from textmover._version import __version__
-from textmover.checkpoints.adapter import AdapterConfig, as_adapter
+from textmover.checkpoints.adapter import AdapterConfig, compress_difference
 from textmover.checkpoints.checkpoint_files import CONFIG, FORMAT, WEIGHTS, write_config, write_weights
 from textmover.checkpoints.encoder_state import name_weights, trained_encoder
 from textmover.checkpoints.loading import load_checkpoint
@@ -88,7 +88,9 @@ def save_checkpoint(
     with atomic_folder(folder, overwrite=overwrite) as temporary:
         entries = merged.save_files(temporary)
         if adapter is not None:
-            state, entries["encoder"], entries["adapter"] = as_adapter(merged, state, entries["encoder"], adapter)
+            state, entries["encoder"], entries["adapter"] = compress_difference(
+                merged, state, entries["encoder"], adapter
+            )
             shutil.rmtree(temporary / ENCODER_FOLDER)  # loading takes these files from the base
         write_weights(temporary / WEIGHTS, state, card)
         if add is not None:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from textmover._version import __version__
 from textmover.cli.argparse_messages import SYNONYMS, add_input_hint, did_you_mean, reworded
 from textmover.cli.options.help_files import SingleOption, add_options
-from textmover.runs.exit_codes_and_signals import guarded, open_streams, set_up_logging, sigterm_as_interrupt
+from textmover.runs.exit_codes_and_signals import exit_code_context, open_streams, set_up_logging, sigterm_as_interrupt
 
 COMMANDS = {
     "score": ("commands.score", "score texts against references"),
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(io.UnsupportedOperation):
             encoding = sys.stdout.encoding if sys.stdout.isatty() else "utf-8"
             sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
-    with guarded() as outcome:
+    with exit_code_context() as outcome:
         command = arguments[0] if arguments else ""
         rest = itertools.takewhile("--".__ne__, arguments[1:])
         help_flags = [one for one in rest if one in HELP]

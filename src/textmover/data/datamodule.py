@@ -13,7 +13,7 @@ import pytorch_lightning as pl
 from textmover.data.batching import PartLoader, TrainingLoader
 from textmover.data.leakage import PairFile, segment_pairs, unread_columns, warn_of_shared, without_files
 from textmover.data.rating_scales import Annotators, Scales, beyond_range, on_one_scale, over_annotators, split_by_range
-from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, parted, share_note, split_held_back
+from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, partition, share_note, split_held_back
 from textmover.data.training_sources import RatedSource, Source, Tokenize, check_judged, check_least
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import named_tables, rows_where, unique_files
@@ -312,7 +312,7 @@ class RatingsDataModule(SourcesDataModule):
         held_ids = {id(item) for item in held_back_segments}
         training = {name: [item for item in part if id(item) not in held_ids] for name, part in rated.items()}
         scaled = on_one_scale(rated, self.scales, training)
-        parts = parted((item for name in rated for item in scaled[name]), (id(item) in held_ids for item in pooled))
+        parts = partition((item for name in rated for item in scaled[name]), (id(item) in held_ids for item in pooled))
         # The held-back part selects the best epoch, so exclude the pairs there too.
         (segments, held_back), left_out = without_files(parts, self.without, segment_pairs)
         if validation:

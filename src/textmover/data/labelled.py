@@ -14,7 +14,7 @@ from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.leakage import PairFile, normalised_pair, without_files
-from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
+from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, sample_by_hash
 from textmover.data.training_sources import Batch, Source, Tokenize, check_least
 from textmover.readers.segments import read_rows
 from textmover.readers.tables import rows_where, unique_files
@@ -279,7 +279,7 @@ class LabelsDataModule(SourcesDataModule):
             (training,), left_out = without_files([training], self.without, lambda item: [normalised_pair(*item.texts)])
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({plural(left_out, 'item')} left out)"
-        training = taken_by_hash(training, self.most, lambda item: item.texts)
+        training = sample_by_hash(training, self.most, lambda item: item.texts)
         parts = {HELD_BACK: held_back}
         self._check_sizes("items", {"training": training, **parts}, "give more")
         source = self._source(LabelledSource, "labels", training, parts, about=about, classes=self.names.classes)

@@ -17,7 +17,13 @@ from torch import Tensor
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.labelled import TASKS, LabelColumns, TaskName, filled_columns, label_names, read_labelled
 from textmover.data.leakage import PairFile, segment_pairs, without_files
-from textmover.data.split import HELD_BACK_SHARE, connected, normalise_reference, split_held_back, taken_by_hash
+from textmover.data.split import (
+    HELD_BACK_SHARE,
+    connected_components,
+    normalise_reference,
+    sample_by_hash,
+    split_held_back,
+)
 from textmover.data.training_sources import Batch, Source, Tokenize, check_least
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import rows_where
@@ -159,7 +165,7 @@ class ParaphrasesDataModule(SourcesDataModule):
         about = {"training files": ", ".join(self.files), "negatives": "the other texts of each batch"}
         segments = [pair for name in self.files for pair in self._read(name)]
         # Over all pairs: pairs excluded below still connect paraphrases.
-        clusters = connected([tuple(map(normalise_reference, pair.references)) for pair in segments])
+        clusters = connected_components([tuple(map(normalise_reference, pair.references)) for pair in segments])
         cluster_of = dict(zip(map(id, segments), clusters, strict=True))
         training, held_back = split_held_back(segments, self.held_back)
         about["held back"] = f"{self.held_back:.0%} by a hash, with all paraphrases of their paraphrases"
@@ -167,7 +173,7 @@ class ParaphrasesDataModule(SourcesDataModule):
             (training,), left_out = without_files([training], self.without, segment_pairs)
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({plural(left_out, 'pair')} left out)"
-        training = taken_by_hash(training, self.most, lambda pair: pair.references)
+        training = sample_by_hash(training, self.most, lambda pair: pair.references)
         items, held_back_items = (
             [Paraphrase(pair.references, cluster_of[id(pair)]) for pair in part] for part in (training, held_back)
         )

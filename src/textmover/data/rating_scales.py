@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.data.split import parted
+from textmover.data.split import partition
 from textmover.types import InputError, Segment
 
 Scales = Literal["same", "as-is", "per-file"]
@@ -99,7 +99,7 @@ def scale_of(values: np.ndarray) -> tuple[float, float] | None:
 def split_by_range(segments: Sequence[Segment], bounds: Sequence[float] | None) -> tuple[list[Segment], list[Segment]]:
     """Split segments by whether their ratings are within bounds; without bounds all are."""
     low, high = (-np.inf, np.inf) if bounds is None else bounds
-    return parted(segments, (not low <= (segment.score or 0.0) <= high for segment in segments))
+    return partition(segments, (not low <= (segment.score or 0.0) <= high for segment in segments))
 
 
 def beyond_range(segment: Segment, name: str, bounds: Sequence[float] | None) -> InputError:

@@ -50,7 +50,7 @@ def is_held_back(reference: str, share: float = HELD_BACK_SHARE) -> bool:
     return int.from_bytes(text_hash(normalise_reference(reference))[:8], "big") < share * 2**64
 
 
-def parted(items: Iterable[Item], apart: Iterable[bool]) -> tuple[list[Item], list[Item]]:
+def partition(items: Iterable[Item], apart: Iterable[bool]) -> tuple[list[Item], list[Item]]:
     """Split items by flags into those to keep and those to set apart."""
     sides: tuple[list[Item], list[Item]] = ([], [])
     for item, side in zip(items, apart, strict=True):
@@ -76,13 +76,13 @@ def split_held_back(
         if not segment.compared.texts:
             raise InputError(f"Expected a reference for every segment, but got none for segment {position}: add one.")
     keys = [_held_together(segment, by) for segment in segments]
-    clusters = connected(keys)
+    clusters = connected_components(keys)
     deciding: dict[int, str] = {}
     for cluster, row in zip(clusters, keys, strict=True):
         texts = [text for name, text in row if name == row[0][0]]  # references, if they count
         deciding[cluster] = min(*texts, deciding.get(cluster, texts[0]))
     held_clusters = {cluster for cluster, deciding_text in deciding.items() if is_held_back(deciding_text, share)}
-    return parted(segments, (cluster in held_clusters for cluster in clusters))
+    return partition(segments, (cluster in held_clusters for cluster in clusters))
 
 
 def share_note(share: float, by: tuple[str, ...], kept: Sequence[object], held_back: Sequence[object]) -> str:
@@ -101,7 +101,7 @@ def _held_together(segment: ComparedText, by: Sequence[str]) -> list[tuple[str, 
     return keys or references
 
 
-def connected(keys: Sequence[Sequence[Hashable]]) -> list[int]:
+def connected_components(keys: Sequence[Sequence[Hashable]]) -> list[int]:
     """Return for each row of keys the first row that it is connected with by shared keys, directly or indirectly.
 
     Example:
@@ -142,10 +142,10 @@ def hold_out_groups(
                     f"Expected a value of the group {key!r}, but got {value!r}: choose among {named(sorted(present))}."
                 )
     chosen = (any(item.groups.get(key) in values for key, values in groups.items()) for item in segments)
-    return parted(segments, chosen)
+    return partition(segments, chosen)
 
 
-def taken_by_hash(items: Sequence[Item], most: int | None, texts: Callable[[Item], Sequence[str]]) -> list[Item]:
+def sample_by_hash(items: Sequence[Item], most: int | None, texts: Callable[[Item], Sequence[str]]) -> list[Item]:
     """Return at most ``most`` of the items in their order: those with the smallest hashes of their normalised texts.
 
     The hash differs from that of :func:`is_held_back`.

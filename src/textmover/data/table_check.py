@@ -65,7 +65,7 @@ JOINED = {"mean": ", after averaging", "standardised": ", after standardising an
 Flags = Callable[[Sequence[str]], Mapping[str, Any]]  # texts to flags by name, bool ``[n]`` each
 
 
-class Finding(NamedTuple):
+class TableProblem(NamedTuple):
     """Problem of a table."""
 
     problem: str
@@ -82,7 +82,7 @@ class CheckedTable(Shown):
     rows: int
     segments: list[Segment]  # as used for training
     scale: str
-    findings: list[Finding]
+    findings: list[TableProblem]
     recipe: str | None  # YAML; ``None`` if the table cannot be trained on
     refusal: str = ""  # why there is no recipe, and what to do
     columns: str = ""  # columns by role
@@ -155,7 +155,7 @@ def check_table(
     summary += JOINED.get(data.get("annotators", ""), "")
     if (count := len(segments)) < FEW_RATINGS:
         way_out = f"fewer than {FEW_RATINGS} ratings gain little: use a released metric"
-        findings.append(Finding("few ratings", count, "", way_out))
+        findings.append(TableProblem("few ratings", count, "", way_out))
     if share is None:
         finding, refusal = _no_split(segments, by, path, "unusable" in data)
         findings.append(finding)
@@ -231,15 +231,15 @@ def _plain(columns: Columns) -> dict[str, Any]:
 # --- problems ---------------------------------------------------------------------------------------------------------
 
 
-def _found(problem: str, places: Sequence[int], training: str, value: str = "") -> list[Finding]:
+def _found(problem: str, places: Sequence[int], training: str, value: str = "") -> list[TableProblem]:
     """Return the finding of a problem at some rows, if any, with the first value."""
     if not places:
         return []
     first = f"{PLACE} {places[0]}: {value}" if value else f"{PLACE} {places[0]}"
-    return [Finding(problem, len(places), first, training)]
+    return [TableProblem(problem, len(places), first, training)]
 
 
-def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Finding]:
+def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[TableProblem]:
     errors: dict[str, list[tuple[int, str]]] = {problem: [] for problem, _ in UNUSABLE}
     for number, row in rows:
         if isinstance(row, InputError):
@@ -250,7 +250,7 @@ def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Find
         yield from _found(problem, [number for number, _ in several], "the row is left out", got[1] if got else "")
 
 
-def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Iterator[Finding]:
+def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Iterator[TableProblem]:
     """Yield findings of duplicate rows, texts with several ratings, empty texts and copies."""
     again: list[int] = []
     rated: dict[tuple[str, tuple[str, ...]], set[float | None]] = {}
@@ -277,7 +277,7 @@ def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Ite
 
 def _annotators(
     read: Sequence[tuple[int, Segment]], segments: Sequence[Segment], column: str
-) -> tuple[list[Finding], Any]:
+) -> tuple[list[TableProblem], Any]:
     """Return findings on missing annotators and their differences, and how to join their ratings."""
     by: dict[str, list[float]] = {}
     for row in segments:
@@ -289,16 +289,16 @@ def _annotators(
     how = "standardised" if constant or strict else "mean"
     texts = len({(row.hypothesis, row.compared.texts) for row in segments})
     first = f"{plural(sum(bool(name.strip()) for name in by), 'annotator')}, {plural(texts, 'text')}"
-    found = [Finding("several annotators", len(segments), first, f"ratings are averaged ({how})")]
+    found = [TableProblem("several annotators", len(segments), first, f"ratings are averaged ({how})")]
     unnamed = [number for number, row in read if not row.groups[column].strip()]
     found += _found("no annotator", unnamed, "kept, as of one more annotator")
     if constant:
         rows, training = sum(len(by[name]) for name in constant), "their ratings count as the mean"
-        found.append(Finding("annotators who give one rating", rows, constant[0], training))
+        found.append(TableProblem("annotators who give one rating", rows, constant[0], training))
     return found, how
 
 
-def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None, *, chosen: bool) -> Iterator[Finding]:
+def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None, *, chosen: bool) -> Iterator[TableProblem]:
     texts = list(dict.fromkeys(text for _, row in read for text in (row.hypothesis, *row.references)))
     found = {} if flags is None else flags(texts)
     for name, (problem, training) in FLAGGED.items():
@@ -308,7 +308,9 @@ def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None, *, chosen
             yield from _found(problem, places, training)
 
 
-def _nothing_to_learn(path: object, segments: Sequence[Segment], findings: Sequence[Finding]) -> tuple[str, str] | None:
+def _nothing_to_learn(
+    path: object, segments: Sequence[Segment], findings: Sequence[TableProblem]
+) -> tuple[str, str] | None:
     """Return a headline and an error if no row is left or each text equals its reference."""
     if not segments:
         way_out = "correct what is listed"
@@ -325,7 +327,7 @@ def _nothing_to_learn(path: object, segments: Sequence[Segment], findings: Seque
     return None
 
 
-def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding], float | None]:
+def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[TableProblem], float | None]:
     """Return findings on values shared between held-back and training rows, and the share to hold back."""
     share = share_to_hold_back(segments, by)
     if share is None:
@@ -335,16 +337,16 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
     for what, (number, total) in left.items():
         problem, more = f"held-back rows share {what} with training", "another" if len(by) > 1 else "a"
         way_out = f"agreement will look too good: keep such rows together by {more} group column"
-        findings.append(Finding(problem, number, f"of {total} held back", way_out))
+        findings.append(TableProblem(problem, number, f"of {total} held back", way_out))
     plain = share_to_hold_back(segments)
     for what in () if plain is None else shared_with_training(*split_held_back(segments, plain)):
         if what not in left:
             together = f"kept together: rows are held back by {' and '.join(by)}"
-            findings.append(Finding(f"rows that share {what}", len(segments), "", together))
+            findings.append(TableProblem(f"rows that share {what}", len(segments), "", together))
     return findings, share
 
 
-def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out: bool) -> tuple[Finding, str]:
+def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out: bool) -> tuple[TableProblem, str]:
     """Return a finding and an error for ratings that cannot be split into training and held-back parts."""
     size, ratings = len(segments), {row.score for row in segments}
     if len(ratings) == 1:
@@ -354,7 +356,7 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
             problem, got, way_out = "a single rating", "only 1 row is usable", "add rows"
         way_out = "correct the rows that are left out" if left_out else way_out
         refusal = f"Expected ratings that differ in {path}, but {got}: {way_out}."
-        return Finding(problem, size, "", "not possible"), refusal
+        return TableProblem(problem, size, "", "not possible"), refusal
     few = by[1:] if share_to_hold_back(segments) else by[:1]
     values = [[row.groups.get(name) or row.references or row.source for row in segments] for name in few]
     counts = " and ".join(plural(len({*map(str, column)}), name) for column, name in zip(values, few, strict=True))
@@ -367,4 +369,4 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
         f"Expected at least {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, but {got}: add "
         f"rows whose {few[-1]} is not yet in the table ({FEWEST} are enough)."
     )
-    return Finding(f"only {only}", size, "", f"no recipe: {reason}"), refusal
+    return TableProblem(f"only {only}", size, "", f"no recipe: {reason}"), refusal

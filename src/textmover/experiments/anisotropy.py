@@ -18,7 +18,7 @@ from textmover.functional import unit_vectors
 from textmover.modules.devices import evaluating, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.windows import longest_first
-from textmover.modules.encoder_parts import Parts
+from textmover.modules.encoder_parts import EncoderParts
 from textmover.modules.tokens.statistics import CorpusMean
 from textmover.types import InputError, TokenTrait, check_choice, check_whole
 
@@ -76,7 +76,7 @@ class TokenPairs(NamedTuple):
     words: int  # distinct words from which ``same_word`` was drawn
 
 
-def with_all_layers(parts: Parts) -> Parts:
+def with_all_layers(parts: EncoderParts) -> EncoderParts:
     """Return the parts with an encoder of the same weights that returns all its layers, from the embeddings on."""
     encoder = parts.encoder
     if not isinstance(encoder, Encoder):
@@ -88,7 +88,7 @@ def with_all_layers(parts: Parts) -> Parts:
 @own_arithmetic()
 @torch.no_grad()
 def analyse_layers(
-    parts: Parts,
+    parts: EncoderParts,
     texts: Sequence[str],
     *,
     centerings: Sequence[str] = CENTERINGS,
@@ -124,7 +124,7 @@ def analyse_layers(
     return LayerAnalysis(tuple(rows), len(np.unique(tokens.text)), len(tokens.text), drawn.words)
 
 
-def read_tokens(parts: Parts, texts: Sequence[str]) -> TextTokens:
+def read_tokens(parts: EncoderParts, texts: Sequence[str]) -> TextTokens:
     """Tokenise texts and return their ordinary tokens."""
     columns: list[tuple[NDArray[np.generic], ...]] = []
     lengths = [np.zeros(0, dtype=np.int64)]
@@ -184,7 +184,7 @@ def _grouped(keys: Indices, where: NDArray[np.bool_]) -> list[Indices]:
 
 
 def _read_layers(
-    parts: Parts,
+    parts: EncoderParts,
     texts: Sequence[str],
     tokens: TextTokens,
     selected: Indices,

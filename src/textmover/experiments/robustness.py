@@ -34,7 +34,7 @@ NAMES: Mapping[tuple[str, int], str] = {
 """Names of degrees that tables show as a kind of their own, such as all words in random order."""
 
 
-class Subjects(NamedTuple):
+class OriginalTexts(NamedTuple):
     """Distinct texts and their references."""
 
     name: str
@@ -45,7 +45,7 @@ class Subjects(NamedTuple):
     rated: tuple[str, ...] = ()  # rating dimensions of the unchanged texts
 
 
-class Changed(NamedTuple):
+class PerturbedTexts(NamedTuple):
     """Texts followed by their perturbed versions, for scoring."""
 
     judgements: Judgements
@@ -61,7 +61,7 @@ class Changed(NamedTuple):
         ]
 
 
-def read_subjects(options: argparse.Namespace) -> Subjects:
+def read_subjects(options: argparse.Namespace) -> OriginalTexts:
     """Read the input texts and sample distinct ones, in the order of the file."""
     split = options.split or "train"
     rated: tuple[str, ...] = ()
@@ -90,18 +90,20 @@ def read_subjects(options: argparse.Namespace) -> Subjects:
         )
     chosen = choose_texts(list(by_text), options.limit, options.seed)
     own = options.set is None and options.reference_column is None
-    return Subjects(str(options.input), tuple(chosen), tuple(by_text[one] for one in chosen), len(by_text), own, rated)
+    return OriginalTexts(
+        str(options.input), tuple(chosen), tuple(by_text[one] for one in chosen), len(by_text), own, rated
+    )
 
 
 def change(
-    subjects: Subjects,
+    subjects: OriginalTexts,
     types: Mapping[str, Sequence[int]],
     *,
     seed: int,
     parses: Parses | None,
     neighbours: Neighbours | None,
     on_progress: Callable[[int], None],
-) -> Changed:
+) -> PerturbedTexts:
     """Apply each requested perturbation to each text that allows it."""
     owners: list[int] = []
     changes: list[Perturbation] = []
@@ -132,7 +134,7 @@ def change(
         tuple(one.degree for one in changes),
         np.asarray([one.severity for one in changes], dtype=np.float64),
     )
-    return Changed(judgements, versions)
+    return PerturbedTexts(judgements, versions)
 
 
 def kind_names(types: Mapping[str, Sequence[int]]) -> list[str]:
@@ -211,7 +213,7 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
     return tables
 
 
-def notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], seed: int) -> Iterator[str]:
+def notes(subjects: OriginalTexts, kinds: Sequence[str], left_out: Sequence[str], seed: int) -> Iterator[str]:
     """Yield notes for reading the tables, including those on excluded kinds."""
     count, among = len(subjects.texts), subjects.among
     chosen = f"all {count:,}" if count == among else f"{count:,} of {among:,}"

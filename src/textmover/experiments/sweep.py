@@ -17,7 +17,7 @@ from textmover.readers.csv_and_jsonl import named
 from textmover.readers.segments import joined_groups
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.table_formats import pick, plain
-from textmover.scoring.metric_field_options import field_flag, field_value, written
+from textmover.scoring.metric_field_options import field_flag, field_value, option_text
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, Segment
 
@@ -108,7 +108,7 @@ def as_table(results: Sequence[SettingResult]) -> str:
     for result in results:
         numbers = [getattr(result.mean, key) for key in ("n", "groups", *STATISTICS)]
         ends = (result.interval.low, result.interval.high)
-        lines.append([*map(written, result.values.values()), *map(repr, (*numbers, *ends)), result.signature])
+        lines.append([*map(option_text, result.values.values()), *map(repr, (*numbers, *ends)), result.signature])
     return "".join("\t".join(line) + "\n" for line in lines)
 
 
@@ -135,10 +135,10 @@ def draw_settings(
     for member in members:
         places = [index for index, one in enumerate(results) if not second or one.values[other] == member]
         ends = ("low", "high") if not second else ()
-        label = f"{other} {written(member)}" if second else "mean Pearson with its 95 % interval"
+        label = f"{other} {option_text(member)}" if second else "mean Pearson with its 95 % interval"
         bounds = {end: [getattr(results[index].interval, end) for index in places] for end in ends}
         means = [results[index].mean.pearson for index in places]
         lines.append(Line(label, means, best=places.index(best) if best in places else None, **bounds))
-    x = [written(value) for value in values]
+    x = [option_text(value) for value in values]
     label = "mean Pearson" if any(one.higher_is_better for one in results) else "mean Pearson (negative: agreement)"
     draw_panels([Panel("", lines)], x, path, x_label=name, y_label=label, title=title)

@@ -10,7 +10,7 @@ import numpy as np
 from textmover.explaining.shares import rome_shares
 from textmover.explaining.word_matches import word_spans
 from textmover.functional import pairwise_similarity, unit_vectors
-from textmover.modules.tokens.unknown_tokens import apart
+from textmover.modules.tokens.unknown_tokens import separate_unknown
 from textmover.report.explanation.explanations import (
     ExplainedMatch,
     ExplainedText,
@@ -21,7 +21,7 @@ from textmover.report.explanation.explanations import (
 )
 from textmover.rome.config import SyntacticOptions
 from textmover.rome.features.pairs import compare_trees
-from textmover.rome.features.semantic import taking_part, word_weights
+from textmover.rome.features.semantic import word_mask, word_weights
 from textmover.rome.features.syntactic import WordEdit, syntactic_edits
 from textmover.rome.features.text_features import RomeFeatures, parses_of
 from textmover.rome.metric import RomeMetric
@@ -43,7 +43,7 @@ def explain_rome(
 ) -> dict[str, Any]:
     """Return the fields of the :class:`~textmover.report.explanation.explanations.Explanation` of a RoMe score."""
     hyp, ref = (metric.text_features(metric.tokenize([text]).to(metric.device)) for text in (hypothesis, reference))
-    vectors = (aligned.vectors for aligned in apart(ref, hyp))
+    vectors = (aligned.vectors for aligned in separate_unknown(ref, hyp))
     cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]
     similarity = cosines.cpu().double().numpy()
     texts = tuple(_text(metric, side) for side in (ref, hyp))
@@ -73,7 +73,7 @@ def explain_rome(
 def _text(metric: RomeMetric, side: RomeFeatures) -> ExplainedText:
     """Return a text with its words; words that are not matched have weight 0."""
     (text,) = side.texts
-    mask = taking_part(side.mask, [text.words])
+    mask = word_mask(side.mask, [text.words])
     weights, _ = word_weights(
         [text.words], mask, metric.idf, weighting=metric.config.weights, normalize=metric.config.balanced
     )

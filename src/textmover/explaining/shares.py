@@ -34,7 +34,7 @@ ROUNDING = 5e-7  # smaller remainders are float32 rounding errors of 0
 UNEXPLAINED = 1e-5  # minimum share of the score that the plan leaves unexplained to be listed as a remainder
 
 
-class Shares(NamedTuple):
+class Contributions(NamedTuple):
     """A score as contributions of pairs of words, float64 ``[M, N]``, and the remaining terms."""
 
     contributions: np.ndarray
@@ -47,10 +47,10 @@ def transport_shares(
     own: Sequence[float] | None,
     shape: tuple[int, int],
     score: float,
-) -> Shares:
+) -> Contributions:
     """Split a transport metric's score by pairs of words; ``own`` are the values of the texts with themselves."""
     if not matches:
-        return Shares(np.zeros(shape), (Step("empty", score, "a side has nothing to match"),))
+        return Contributions(np.zeros(shape), (Step("empty", score, "a side has nothing to match"),))
     config = metric.config
     if config.matching in COSTS:
         cells, remainders = _of_cost(metric, matches[0], own)
@@ -109,23 +109,25 @@ def _of_cost(metric: MetricModel, match: ExplainedMatch, own: Sequence[float] | 
     return match.plan * (1 - factor * match.rates), remainders
 
 
-def _whole(cells: np.ndarray, remainders: Sequence[Step], score: float) -> Shares:
+def _whole(cells: np.ndarray, remainders: Sequence[Step], score: float) -> Contributions:
     """Build the shares, with a remainder for the part of the score that the plan does not explain."""
     significant = [step for step in remainders if abs(step.value) > ROUNDING]
     missing = score - float(cells.sum()) - sum(step.value for step in significant)
     if abs(missing) > UNEXPLAINED * max(1.0, abs(score)):
         significant.append(Step("unsaid", missing, "the part that the plan does not explain"))
-    return Shares(cells, tuple(significant))
+    return Contributions(cells, tuple(significant))
 
 
 # --- RoMe -------------------------------------------------------------------------------------------------------------
 
 
-def rome_shares(metric: RomeMetric, match: ExplainedMatch, values: Mapping[str, float], *, empty: bool) -> Shares:
+def rome_shares(
+    metric: RomeMetric, match: ExplainedMatch, values: Mapping[str, float], *, empty: bool
+) -> Contributions:
     """Split RoMe's score: the semantic feature by pairs of words, and each other feature as one term."""
     score = values["score"]
     if empty:
-        return Shares(np.zeros(match.plan.shape), (Step("empty", score, "a side has no words"),))
+        return Contributions(np.zeros(match.plan.shape), (Step("empty", score, "a side has no words"),))
     shares = feature_shares(metric, values)
     scale = 1.0 if metric.calibration is None else float(metric.calibration.scale)
     similarity = match.plan * (1 - match.rates)

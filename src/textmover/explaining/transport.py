@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from textmover.explaining.shares import own_values, transport_shares
-from textmover.explaining.word_matches import Span, counterparts, unrelated_closeness, words_of_texts
+from textmover.explaining.word_matches import Span, counterparts, unrelated_similarity, words_of_texts
 from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise_similarity, token_score, unit_vectors
 from textmover.modules.matching.names import COSTS
 from textmover.modules.metric_model import MetricModel
@@ -47,7 +47,7 @@ def explain_transport(
     empty = [name for name, one in (("hypothesis", hyp), ("reference", ref)) if bool(one.side.empty)]
     if not empty:
         matches = _matches(metric, ref, hyp)
-    floor = unrelated_closeness(metric) if matches else 0.0
+    floor = unrelated_similarity(metric) if matches else 0.0
     pairs, unmatched = counterparts(matches, similarity, (ref.text, hyp.text), floor)
     with_self = own_values(metric, ref.features, hyp.features)
     shares = transport_shares(metric, matches, with_self, similarity.shape, components["score"])

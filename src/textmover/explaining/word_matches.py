@@ -119,7 +119,7 @@ UNRELATED = 0.95
 """Quantile of the closeness of words in unrelated sentences that sets the floor."""
 
 
-def unrelated_closeness(metric: MetricModel) -> float:
+def unrelated_similarity(metric: MetricModel) -> float:
     """Return the cosine that one word in twenty reaches by chance between unrelated sentences with this encoder."""
     vectors, counts = [], []
     for index, role in enumerate(ROLES):

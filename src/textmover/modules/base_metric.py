@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from textmover.functional._arguments import widest_float
 from textmover.modules.config import MetricConfig
 from textmover.modules.devices import evaluating, weights_version
-from textmover.modules.encoder.encoder_identity import base_of, identity_of, tensors_sha256, weights_print
+from textmover.modules.encoder.encoder_identity import base_of, identity_of, tensors_sha256, weights_fingerprint
 from textmover.types import InputError, PairScores, Signature, TokenBatch
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class EncoderMetric(ConfiguredMetric):
     def encoder_identity(self) -> str:
         """Name and hash of the encoder for the signature, with a hash of its weights if they were trained."""
         if weights_version(self.encoder) != self._identified:
-            weights = weights_print(self.encoder.state_dict())
+            weights = weights_fingerprint(self.encoder.state_dict())
             self.encoder_identity = identity_of(self._identity, base_of(self.encoder), weights)
         return self._identity
 

@@ -34,7 +34,7 @@ def new_lock() -> threading.RLock:
     return lock
 
 
-def renew_in_child(owner: Any) -> None:
+def reset_after_fork(owner: Any) -> None:
     """Call ``owner.forked()`` in forked children."""
     _OWNERS.add(owner)
 
@@ -90,7 +90,7 @@ class _Settings:
         self._inside = 0
         self._before: tuple[torch.dtype, str | None, list[str]] = (torch.float32, "highest", [])
         self._was_used = self._is_child = False
-        renew_in_child(self)
+        reset_after_fork(self)
 
     @contextlib.contextmanager
     def own(self) -> Iterator[None]:
@@ -130,7 +130,7 @@ def _matmul_precision() -> tuple[str | None, list[str]]:
         return None, by_backend
 
 
-def has_whole_products() -> bool:
+def has_full_precision_matmul() -> bool:
     """Return whether matrix products use full float32 precision, as in :func:`own_arithmetic`."""
     precision, by_backend = _matmul_precision()
     return precision in (None, "highest") and {"ieee", "none"}.issuperset(by_backend)

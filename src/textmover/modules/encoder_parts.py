@@ -36,7 +36,7 @@ DIFFERENCE = "difference"
 
 
 @dataclass(frozen=True)
-class Parts:
+class EncoderParts:
     """Encoder and tokenizer of a metric."""
 
     encoder: Encoder | StaticEncoder | TokenTable  # returns the hidden states of the selected layers
@@ -51,7 +51,7 @@ def check_layers(config: MetricConfig) -> None:
         _layers(config, load_config(folder).num_hidden_layers)
 
 
-def assemble(config: MetricConfig) -> Parts:
+def assemble(config: MetricConfig) -> EncoderParts:
     """Load the pretrained encoder that a configuration names, and its tokenizer."""
     if is_static(config.encoder):
         return _static_parts(config, StaticVectors.open(config.encoder, config.unknown_words))
@@ -93,7 +93,7 @@ def build_layers(config: MetricConfig, layers: tuple[int, ...]) -> Layers:
     return {"single": SingleLayer, "scalar-mix": ScalarMix, "side-by-side": SideBySide}[config.aggregation](layers)
 
 
-def save_parts(parts: Parts, folder: Path) -> dict[str, Any]:
+def save_parts(parts: EncoderParts, folder: Path) -> dict[str, Any]:
     """Write the files to rebuild encoder and tokenizer, without weights; return the entry of ``config.json``."""
     target = folder / ENCODER_FOLDER
     target.mkdir()
@@ -113,7 +113,7 @@ def save_parts(parts: Parts, folder: Path) -> dict[str, Any]:
     }
 
 
-def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Parts:
+def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> EncoderParts:
     """Rebuild the parts that :func:`save_parts` wrote, with random weights, or those of the base for an adapter."""
     encoder_folder = folder / ENCODER_FOLDER
     if "static" in entry:
@@ -134,7 +134,7 @@ def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> 
     encoder = Encoder.load(folder, encoder_config, entry["layers"], depth=entry["depth"], **_options(config, tokenizer))
     encoder.to(getattr(torch, config.dtype))
     remember_base(encoder, base)
-    return Parts(encoder, tokenizer, entry["identity"])
+    return EncoderParts(encoder, tokenizer, entry["identity"])
 
 
 def _check_entry(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ def _escaped(identity: str) -> str:
     return Signature({"encoder": identity}).entries["encoder"]
 
 
-def _adapter_parts(config: MetricConfig, base: BaseEncoder, entry: Mapping[str, Any]) -> Parts:
+def _adapter_parts(config: MetricConfig, base: BaseEncoder, entry: Mapping[str, Any]) -> EncoderParts:
     """Build the parts of an adapter with the weights of its base, in the dtype of the stored difference."""
     source = base.find()
     encoder_config = load_config(source.folder)
@@ -174,11 +174,11 @@ def _adapter_parts(config: MetricConfig, base: BaseEncoder, entry: Mapping[str, 
 
 def _pretrained_parts(
     config: MetricConfig, source: EncoderSource, encoder_config: Any, layers: tuple[int, ...], dtype: torch.dtype
-) -> Parts:
+) -> EncoderParts:
     """Load the encoder of a folder and its tokenizer, with an empty identity."""
     tokenizer = _tokenizer(config, source.folder, encoder_config)
     encoder = Encoder.load(source.folder, encoder_config, layers, dtype=dtype, **_options(config, tokenizer))
-    return Parts(encoder, tokenizer, "")
+    return EncoderParts(encoder, tokenizer, "")
 
 
 def _options(config: MetricConfig, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -187,17 +187,17 @@ def _options(config: MetricConfig, tokenizer: Tokenizer) -> dict[str, Any]:
     return {"freeze_layers": config.freeze_layers, "window": window}
 
 
-def _static_parts(config: MetricConfig, vectors: StaticVectors) -> Parts:
+def _static_parts(config: MetricConfig, vectors: StaticVectors) -> EncoderParts:
     if config.layer not in (None, 0, -1) or config.aggregation != "single":
         raise InputError(
             f"Expected static vectors to be read as they are, but got layer={config.layer} and "
             f"aggregation={config.aggregation!r}: they have no layers, so set aggregation='single' and no layer."
         )
     tokenizer = WordTokenizer(vectors, config.max_length, config.long_texts, **_traits(config))
-    return Parts(StaticEncoder(vectors), tokenizer, vectors.identity)
+    return EncoderParts(StaticEncoder(vectors), tokenizer, vectors.identity)
 
 
-def as_table(parts: Parts, dimension: int | None = None) -> Parts:
+def as_table(parts: EncoderParts, dimension: int | None = None) -> EncoderParts:
     """Replace the encoder of a metric on layer 0 by a table of its token embeddings.
 
     Raises:
@@ -206,10 +206,10 @@ def as_table(parts: Parts, dimension: int | None = None) -> Parts:
     vectors = token_vectors(parts.encoder, parts.tokenizer.vocabulary_size)
     table = TokenTable.of(vectors if dimension is None else main_directions(vectors, dimension))
     name, _, _ = parts.identity.partition("@")
-    return Parts(table, parts.tokenizer, f"{name.partition('+')[0]}-table@{table.fingerprint()[:8]}")
+    return EncoderParts(table, parts.tokenizer, f"{name.partition('+')[0]}-table@{table.fingerprint()[:8]}")
 
 
-def _table_parts(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Parts:
+def _table_parts(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> EncoderParts:
     if config.long_texts == "window":
         raise InputError(
             "Expected `long_texts` to be 'truncate' or 'error' for a table of token vectors, but got 'window': it "
@@ -219,7 +219,7 @@ def _table_parts(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -
     check_whole("vocab_size", size, place=f" of the table in {folder}")
     check_whole("hidden_size", dimension, place=f" of the table in {folder}")
     tokenizer = _load(config, folder, None, POSITIONLESS_LIMIT, size)
-    return Parts(TokenTable(size, dimension), tokenizer, entry["identity"])
+    return EncoderParts(TokenTable(size, dimension), tokenizer, entry["identity"])
 
 
 def _layers(config: MetricConfig, depth: int) -> tuple[int, ...]:

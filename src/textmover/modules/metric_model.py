@@ -14,15 +14,15 @@ from textmover.functional import normalize_by_self, pairwise_similarity, unit_ve
 from textmover.modules.base_metric import Calibration, EncoderMetric, SourceCombination, metric_signature
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.known_encoders import languages_of, reads_many_languages
-from textmover.modules.encoder_parts import Parts, assemble, build_layers, reassemble, save_parts
+from textmover.modules.encoder.known_encoders import is_multilingual, languages_of
+from textmover.modules.encoder_parts import EncoderParts, assemble, build_layers, reassemble, save_parts
 from textmover.modules.error_spans.head import ErrorHead
 from textmover.modules.matching.matchings import build_matching
 from textmover.modules.matching.names import COSTS
 from textmover.modules.tokens.soft_tokens import soft_batch, with_embeddings
 from textmover.modules.tokens.statistics import Baseline, Centering, CorpusMean, IdfTable
 from textmover.modules.tokens.statistics_fitting import fit_statistics, statistic_basis
-from textmover.modules.tokens.unknown_tokens import apart
+from textmover.modules.tokens.unknown_tokens import separate_unknown
 from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
 from textmover.types.argument_checks import check_pairs
@@ -60,7 +60,7 @@ class MetricModel(EncoderMetric):
     )
     """Prefixes of state entries that an override may add to a checkpoint (freshly initialised) or remove."""
 
-    def __init__(self, config: MetricConfig, parts: Parts) -> None:
+    def __init__(self, config: MetricConfig, parts: EncoderParts) -> None:
         super().__init__()
         self.config = config
         self.encoder, self.tokenizer = parts.encoder, parts.tokenizer
@@ -91,9 +91,9 @@ class MetricModel(EncoderMetric):
         return cls(config, assemble(config))
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> EncoderParts:
         """Encoder and tokenizer, to share with another metric that reads the same layers."""
-        return Parts(self.encoder, self.tokenizer, self.encoder_identity)
+        return EncoderParts(self.encoder, self.tokenizer, self.encoder_identity)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -117,7 +117,7 @@ class MetricModel(EncoderMetric):
     @property
     def reads_sources(self) -> bool:
         """Return whether the encoder is multilingual, so that texts can be compared with their sources."""
-        return reads_many_languages(self.encoder)
+        return is_multilingual(self.encoder)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -360,7 +360,7 @@ class MetricModel(EncoderMetric):
 
     def _with_self_similarity(self, tokens: TokenEmbeddings) -> TokenEmbeddings:
         roles: tuple[Role, ...] = ("reference", "hypothesis") if self.weighting.roles_differ else ("reference",)
-        separated = tokens if tokens.unknown is None else apart(tokens, tokens)[0]
+        separated = tokens if tokens.unknown is None else separate_unknown(tokens, tokens)[0]
         sides = [self.weighting(separated, role) for role in roles]
         values = [torch.stack(self._match(side, side)[:3], dim=1) for side in sides]
         return replace(tokens, self_similarity=torch.stack([values[0], values[-1]], dim=1))

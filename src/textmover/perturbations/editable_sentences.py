@@ -155,18 +155,18 @@ def keyed_random(key: str) -> Random:
     return Random(int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:8], "big"))
 
 
-def mixed(items: Sequence[T], rng: Random) -> list[T]:
+def shuffled(items: Sequence[T], rng: Random) -> list[T]:
     """Return a random order that uses only ``Random.random``, whose sequence is stable across Python versions."""
     return [item for _, _, item in sorted((rng.random(), place, item) for place, item in enumerate(items))]
 
 
-def by_weight(weights: Mapping[T, float], rng: Random) -> list[T]:
+def weighted_order(weights: Mapping[T, float], rng: Random) -> list[T]:
     """Return a random order in which items with a large weight tend to come first; zero weights are excluded."""
     weighted = [item for item, weight in weights.items() if weight > 0]
     return sorted(weighted, key=lambda item: rng.random() ** (1 / weights[item]), reverse=True)
 
 
-def one_by_chance(items: Sequence[T], rng: Random) -> T:
+def random_choice(items: Sequence[T], rng: Random) -> T:
     """Return a random item."""
     return items[int(rng.random() * len(items))]
 

@@ -16,8 +16,8 @@ from textmover.perturbations.editable_sentences import (
     WordPool,
     fit_article,
     listed,
-    mixed,
-    one_by_chance,
+    random_choice,
+    shuffled,
 )
 from textmover.perturbations.parsed_clauses import Parse, word_tags
 from textmover.safe_reading import read_yaml
@@ -87,7 +87,7 @@ def entity(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: 
     names = names_in(phrase, parse, pool)
     present = {word for name in names for word in name.words}
     chosen: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for name in mixed(names, rng):
+    for name in shuffled(names, rng):
         if len(chosen) == degree:
             break
         if name.words not in chosen:
@@ -132,7 +132,7 @@ def roles(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: W
     ]
     if not pairs:
         return None
-    first, second = mixed(pairs, rng)[0]
+    first, second = shuffled(pairs, rng)[0]
     words = list(phrase.words)
     touched = words[first.start : first.stop] + words[second.start : second.stop]
     for name, other in ((second, first), (first, second)):
@@ -192,8 +192,8 @@ def _other(
         candidates = sorted({*candidates, *((word,) for word in NAMES[name.kind] if word not in used)})
     elif not candidates and fitting and not name.determined:
         free = [[word for word in NAMES[kind] if word not in used] for kind in lists]
-        return tuple(one_by_chance(words, rng) for words in free)
-    return one_by_chance(candidates, rng) if candidates else None
+        return tuple(random_choice(words, rng) for words in free)
+    return random_choice(candidates, rng) if candidates else None
 
 
 @lru_cache(maxsize=4096)

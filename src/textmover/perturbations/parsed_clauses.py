@@ -40,7 +40,7 @@ PRONOUNS = {
 }
 
 
-class Chain(NamedTuple):
+class VerbGroup(NamedTuple):
     """A verb with its auxiliaries, independent of voice."""
 
     tense: str  # ``"past"`` or ``"present"``; unused with a modal
@@ -121,7 +121,7 @@ class Clause:
             return None  # tagger, lemmatizer and form disagree
         return Agreement(3, number != "Sing") if number in ("Sing", "Plur", "Ptan") else None
 
-    def chain(self, group: Iterable[int]) -> Chain | None:
+    def chain(self, group: Iterable[int]) -> VerbGroup | None:
         """Return the verb chain from the words between subject and verb; ``None`` if it is not understood."""
         parsed = self.parsed
         auxiliaries: list[int] = []
@@ -143,7 +143,7 @@ class Clause:
             return None
         return self._understood(auxiliaries, negated, tuple(adverbs))
 
-    def _understood(self, auxiliaries: Sequence[int], negated: bool, adverbs: tuple[str, ...]) -> Chain | None:
+    def _understood(self, auxiliaries: Sequence[int], negated: bool, adverbs: tuple[str, ...]) -> VerbGroup | None:
         """Interpret the auxiliaries as tense, modal, perfect and progressive."""
         kinds = [self._kind(place) for place in auxiliaries]
         if "" in kinds:
@@ -161,7 +161,7 @@ class Clause:
         modal = kinds[0] if kinds and kinds[0] in MODALS else ""
         if not (tense or modal):
             return None
-        return Chain(tense, modal, perfect, progressive, "do" in kinds, negated, adverbs)
+        return VerbGroup(tense, modal, perfect, progressive, "do" in kinds, negated, adverbs)
 
     def _kind(self, place: int) -> str:
         """Return a modal verb, ``have``, ``be`` or ``do``; otherwise empty."""

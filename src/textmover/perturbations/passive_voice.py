@@ -12,7 +12,7 @@ from random import Random
 
 from textmover.perturbations.editable_sentences import FUNCTION_WORDS, LEXICON, Edit, Phrase, WordPool, word_set
 from textmover.perturbations.entities import always_capitalised
-from textmover.perturbations.parsed_clauses import PRONOUNS, Agreement, Chain, Clause, Parse, simple_clause
+from textmover.perturbations.parsed_clauses import PRONOUNS, Agreement, Clause, Parse, VerbGroup, simple_clause
 from textmover.types import ParsedText
 
 SUBJECT_CASE = {"me": "I", "him": "he", "her": "she", "us": "we", "them": "they", "you": "you", "it": "it"}
@@ -263,7 +263,7 @@ def _opened(start: str, subject: str) -> str:
     return start + (subject if start.strip() else subject[:1].upper() + subject[1:])
 
 
-def _participle_of(clause: Clause, verb: str, chain: Chain) -> str | None:
+def _participle_of(clause: Clause, verb: str, chain: VerbGroup) -> str | None:
     """Return the past participle of the verb, spelled as in the text; ``None`` if form and lemma disagree."""
     word = clause.lower(clause.verb)
     if not verb.isalpha() or verb in FUNCTION_WORDS or verb in NO_VERBS:
@@ -288,7 +288,7 @@ def _participle_of(clause: Clause, verb: str, chain: Chain) -> str | None:
     return word if regular and word.endswith("ed") else participle(verb)
 
 
-def _passive_group(chain: Chain, agreement: Agreement, done: str) -> str | None:
+def _passive_group(chain: VerbGroup, agreement: Agreement, done: str) -> str | None:
     if chain.progressive and (chain.perfect or chain.modal):  # *has been being done* is unidiomatic
         return None
     if chain.modal:
@@ -300,7 +300,7 @@ def _passive_group(chain: Chain, agreement: Agreement, done: str) -> str | None:
     return _joined(words, chain)
 
 
-def _active_group(chain: Chain, agreement: Agreement, verb: str) -> str:
+def _active_group(chain: VerbGroup, agreement: Agreement, verb: str) -> str:
     third = agreement == (3, False)
     last = present(verb) if chain.progressive else participle(verb) if chain.perfect else verb
     helpers = ["have"] * chain.perfect + ["been" if chain.perfect else "be"] * chain.progressive
@@ -316,7 +316,7 @@ def _active_group(chain: Chain, agreement: Agreement, verb: str) -> str:
     return _joined(words, chain)
 
 
-def _joined(words: list[str], chain: Chain) -> str:
+def _joined(words: list[str], chain: VerbGroup) -> str:
     """Join verbs, negation and adverbs: adverbs of manner before the last verb, others after the first one."""
     manner = [adverb for adverb in chain.adverbs if MANNER.match(adverb) and adverb not in SENTENCE_ADVERBS]
     others = [adverb for adverb in chain.adverbs if adverb not in manner]
@@ -347,7 +347,7 @@ def _with_agent(clause: Clause, agent: str, behind: range) -> str:
 Turn = Callable[[str, ParsedText], "str | None"]
 
 
-def turned(turn: Turn, parse: Parse, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+def change_voice(turn: Turn, parse: Parse, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     """Return the phrase in the other voice; a perturbation once ``turn`` and ``parse`` are bound."""
     result = turn(phrase.text, parse(phrase.text))
     return None if result is None else Edit(result, ())

@@ -29,8 +29,8 @@ from textmover.perturbations.editable_sentences import (
     WordPool,
     keyed_random,
     listed,
-    mixed,
-    one_by_chance,
+    random_choice,
+    shuffled,
     word_set,
 )
 from textmover.perturbations.severity import SeverityTable, one_of, shipped_table
@@ -75,7 +75,7 @@ def notation(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit |
         ]
     if len(matches) < degree:
         return None
-    for match, rewriting in sorted(mixed(matches, rng)[:degree], key=lambda pair: pair[0].start(), reverse=True):
+    for match, rewriting in sorted(shuffled(matches, rng)[:degree], key=lambda pair: pair[0].start(), reverse=True):
         text = text[: match.start()] + rewriting(match) + text[match.end() :]
     return Edit(text, tuple(Word("", "number", "") for _ in range(degree)))
 
@@ -89,7 +89,7 @@ FULL_SHUFFLE = 9
 def _drop(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     if len(phrase.words) < degree + 2:
         return None
-    dropped = set(mixed(range(len(phrase.words)), rng)[:degree])
+    dropped = set(shuffled(range(len(phrase.words)), rng)[:degree])
     remaining: list[Word] = []
     for place, word in enumerate(phrase.words):
         if place not in dropped:
@@ -102,10 +102,10 @@ def _drop(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | No
 def _swap(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     cores = [word.core for word in phrase.words]
     if degree == FULL_SHUFFLE:
-        cores = mixed(cores, rng) if len(cores) > 3 else cores
+        cores = shuffled(cores, rng) if len(cores) > 3 else cores
     else:
         pairs: list[int] = []
-        for place in mixed(range(len(cores) - 1), rng):
+        for place in shuffled(range(len(cores) - 1), rng):
             separate = all(abs(place - previous) > 1 for previous in pairs)
             if separate and cores[place] != cores[place + 1]:
                 pairs.append(place)
@@ -119,7 +119,7 @@ def _swap(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | No
 
 
 def _repeat(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    repeated = set(mixed([place for place, word in enumerate(phrase.words) if word.core], rng)[:degree])
+    repeated = set(shuffled([place for place, word in enumerate(phrase.words) if word.core], rng)[:degree])
     if len(repeated) < degree:
         return None
     words: list[Word] = []
@@ -136,8 +136,8 @@ def _kind(word: str) -> str:
 
 
 def _replace(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    places = mixed([place for place, word in enumerate(phrase.words) if word.replaceable], rng)[:degree]
-    candidates = mixed(pool.words(phrase.text), rng)
+    places = shuffled([place for place, word in enumerate(phrase.words) if word.replaceable], rng)[:degree]
+    candidates = shuffled(pool.words(phrase.text), rng)
     if len(places) < degree or len(candidates) < degree:
         return None
     words = list(phrase.words)
@@ -150,8 +150,8 @@ def _replace(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit |
 
 
 def _insert(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    inserted = mixed(pool.words(phrase.text), rng)[:degree]
-    places = mixed(range(1, len(phrase.words)), rng)[:degree]
+    inserted = shuffled(pool.words(phrase.text), rng)[:degree]
+    places = shuffled(range(1, len(phrase.words)), rng)[:degree]
     if min(len(inserted), len(places)) < degree:
         return None
     words = list(phrase.words)
@@ -201,7 +201,7 @@ def _negate(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | 
     places = [place for place in range(len(words)) if _negated(words, place)]
     if len(places) < degree:
         return None
-    chosen = sorted(mixed(places, rng)[:degree], reverse=True)
+    chosen = sorted(shuffled(places, rng)[:degree], reverse=True)
     for place in chosen:
         words[place:] = _negated(words, place) or words[place:]
     return Edit(replace(phrase, words=tuple(words)).text, tuple(Word("", "negation", "") for _ in chosen))
@@ -223,14 +223,14 @@ def _wrong_integer(value: int, year: bool, rng: Random) -> int:
         percent = int(25 + 30 * rng.random() if rng.random() < 0.5 else 180 + 170 * rng.random())
         far = [n for n in range(1, 10) if not 0.6 < n / digits < 1.7]
         options = [n * step for n in far] if digits < 10 else [digits * percent // 100 * step]
-    return one_by_chance(options, rng)
+    return random_choice(options, rng)
 
 
 def _wrong(number: str, rng: Random) -> str:
     lower = number.lower()
     if ":" in lower:
         hours = [hour for hour in range(1, 24) if abs(hour - int(lower.split(":")[0])) >= 2]
-        return f"{one_by_chance(hours, rng)}:{lower.split(':')[1]}"
+        return f"{random_choice(hours, rng)}:{lower.split(':')[1]}"
     if lower[0].isdigit():
         whole = re.match(r"[\d,]+", number).group()  # type: ignore[union-attr]
         new = _wrong_integer(int(whole.replace(",", "")), number.isdigit(), rng)
@@ -239,7 +239,7 @@ def _wrong(number: str, rng: Random) -> str:
     head, dash, tail = lower.partition("-")
     family = next(family for family in (UNITS, TEENS, TENS, ORDINALS) if head in family)
     far = [word for word in family if abs(family.index(word) - family.index(head)) >= 2]
-    word = one_by_chance(far, rng) + dash + tail
+    word = random_choice(far, rng) + dash + tail
     return word.capitalize() if number[0].isupper() else word
 
 
@@ -248,7 +248,7 @@ def _number(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | 
     matches = [match for match in NUMBER.finditer(text) if match.group().lstrip("0,.")]
     if len(matches) < degree:
         return None
-    chosen = sorted(mixed(matches, rng)[:degree], key=lambda match: match.start(), reverse=True)
+    chosen = sorted(shuffled(matches, rng)[:degree], key=lambda match: match.start(), reverse=True)
     present = {match.group() for match in matches}
     for match in chosen:
         for _ in range(21):  # avoid "between six and six"; every family has enough words
@@ -262,7 +262,7 @@ def _number(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | 
 
 def _unrelated(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     others = pool.others(phrase.text)
-    return Edit(one_by_chance(others, rng), phrase.words) if others else None
+    return Edit(random_choice(others, rng), phrase.words) if others else None
 
 
 PERTURBATIONS: Mapping[str, Function] = {

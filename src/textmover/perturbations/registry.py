@@ -10,7 +10,7 @@ from typing import NamedTuple
 from textmover.perturbations.editable_sentences import Function, Phrase, WordPool
 from textmover.perturbations.entities import entity, roles
 from textmover.perturbations.parsed_clauses import Parse, Parses
-from textmover.perturbations.passive_voice import to_active, to_passive, turned
+from textmover.perturbations.passive_voice import change_voice, to_active, to_passive
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, check_length, notation, perturb
 from textmover.perturbations.severity import shipped_table
 from textmover.perturbations.word_substitution import Neighbours, adjective, random_word, substitute
@@ -97,7 +97,10 @@ def all_perturbations(parse: Parse | None = None, neighbours: Neighbours | None 
     if neighbours is not None:
         functions["substitute"] = partial(substitute, neighbours, parse)
     if parse is not None:
-        functions |= {"passive": partial(turned, to_passive, parse), "active": partial(turned, to_active, parse)}
+        functions |= {
+            "passive": partial(change_voice, to_passive, parse),
+            "active": partial(change_voice, to_active, parse),
+        }
     return functions
 
 

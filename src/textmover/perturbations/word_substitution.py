@@ -17,8 +17,8 @@ from textmover.perturbations.editable_sentences import (
     Phrase,
     WordPool,
     listed,
-    mixed,
-    one_by_chance,
+    random_choice,
+    shuffled,
     with_words,
     word_set,
 )
@@ -37,7 +37,7 @@ ENDINGS = ("ing", "ed", "ly", "est", "er", "s")
 
 def random_word(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     """Replace ``degree`` content words by :data:`FILLER`."""
-    places = mixed([place for place, word in enumerate(phrase.words) if word.replaceable], rng)[:degree]
+    places = shuffled([place for place, word in enumerate(phrase.words) if word.replaceable], rng)[:degree]
     fillable = len(places) == degree and all(phrase.words[place].core != FILLER for place in places)
     return with_words(phrase, dict.fromkeys(places, FILLER)) if fillable else None
 
@@ -48,7 +48,7 @@ def substitute(
     """Replace ``degree`` content words by neighbours with the greedy search of TextFooler (Jin et al., 2020)."""
     tags = word_tags(phrase, parse) if parse is not None else None
     replacements: dict[int, str] = {}
-    for place in mixed([place for place, word in enumerate(phrase.words) if word.replaceable], rng):
+    for place in shuffled([place for place, word in enumerate(phrase.words) if word.replaceable], rng):
         if len(replacements) == degree:
             break
         core = phrase.words[place].core
@@ -137,12 +137,12 @@ def adjective(kind: str, parse: Parse | None, phrase: Phrase, degree: int, rng: 
     tags = word_tags(phrase, parse) if parse is not None else None
     present = {word.core.lower() for word in phrase.words}
     replacements: dict[int, str] = {}
-    for place in mixed(range(len(phrase.words)), rng):
+    for place in shuffled(range(len(phrase.words)), rng):
         if len(replacements) == degree:
             break
         options = [word for word in _others(table, phrase, place, tags) if word not in present]
         if options and (kind == "synonyms" or not _is_denied(phrase, place)):
-            replacements[place] = one_by_chance(options, rng)
+            replacements[place] = random_choice(options, rng)
             present.add(replacements[place])
     return with_words(phrase, replacements) if len(replacements) == degree else None
 

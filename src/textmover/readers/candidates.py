@@ -9,8 +9,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from textmover.readers.lines import Followed, check_once, iter_lines, shown, side_by_side, usable
-from textmover.readers.segments import TableRow, as_number, check_columns, named_fields, read_rows, told
+from textmover.readers.lines import ProgressTracked, check_once, display_path, iter_lines, usable, zip_lines
+from textmover.readers.segments import TableRow, as_number, check_columns, named_fields, quoted_value, read_rows
 from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, SourcedReferences
 
@@ -63,7 +63,7 @@ class Candidates(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CandidateFiles(Followed):
+class CandidateFiles(ProgressTracked):
     """Text files with one candidate a line."""
 
     paths: tuple[str, ...]  # one file for each system, or one file with consecutive candidates
@@ -99,10 +99,10 @@ class CandidateFiles(Followed):
             for number, (candidates, source) in enumerate(itertools.zip_longest(segments, usable(lines)), start=1):
                 if candidates is None or source is None:
                     raise InputError(
-                        f"Expected a line of {shown(path)} for each segment, but segment {number} lacks its "
+                        f"Expected a line of {display_path(path)} for each segment, but segment {number} lacks its "
                         f"{'source' if candidates else 'candidates'}: give as many of both."
                     )
-                yield candidates._replace(source=source, source_place=f"line {number} of {shown(path)}")
+                yield candidates._replace(source=source, source_place=f"line {number} of {display_path(path)}")
 
     def _from_one(self) -> Generator[Candidates, None, None]:
         (path,) = self.paths
@@ -114,20 +114,20 @@ class CandidateFiles(Followed):
                 if len(texts) != self.number:
                     whole = (segment - 1) * (self.number or 0) + len(texts)
                     raise InputError(
-                        f"Expected the lines of {shown(path)} to be a multiple of `number` ({self.number}), but got "
-                        f"{whole}: the last segment has {len(texts)}, so correct the file or the number."
+                        f"Expected the lines of {display_path(path)} to be a multiple of `number` ({self.number}), but "
+                        f"got {whole}: the last segment has {len(texts)}, so correct the file or the number."
                     )
-                yield Candidates(texts, place=f"segment {segment} of {shown(path)}")
+                yield Candidates(texts, place=f"segment {segment} of {display_path(path)}")
 
     def _from_several(self) -> Generator[Candidates, None, None]:
-        names = " or ".join(map(shown, self.paths))
-        with contextlib.closing(side_by_side(self.paths, self._position)) as rows:
+        names = " or ".join(map(display_path, self.paths))
+        with contextlib.closing(zip_lines(self.paths, self._position)) as rows:
             for line, texts in enumerate(rows, start=1):
                 yield Candidates(tuple(usable(texts)), place=f"line {line} of {names}")
 
 
 @dataclass(frozen=True)
-class CandidateTable(Followed):
+class CandidateTable(ProgressTracked):
     """Table with the candidates of a segment as a list in each row."""
 
     path: str  # JSON Lines or Parquet, as for :func:`~textmover.readers.segments.read_segments`
@@ -157,8 +157,8 @@ class CandidateTable(Followed):
         listed = [] if self.weights is None else _list(row, self.weights, "numbers")
         if wrong := [one for one in listed if math.isnan(as_number(one))]:
             raise InputError(
-                f"Expected weights of at least 0 in {row.cell(self.weights or '')}, but got {told(wrong[0])}: write "
-                "numbers."
+                f"Expected weights of at least 0 in {row.cell(self.weights or '')}, but got {quoted_value(wrong[0])}: "
+                "write numbers."
             )
         weights = None if self.weights is None else tuple(map(as_number, listed))
         return Candidates(
@@ -184,7 +184,7 @@ def _list(row: TableRow, column: str, what: str) -> Sequence[object]:
     value = row.cells.get(column)
     if not isinstance(value, list):
         raise InputError(
-            f"Expected a list of {what} in {row.cell(column)}, but got {told(value)}: write it as a "
+            f"Expected a list of {what} in {row.cell(column)}, but got {quoted_value(value)}: write it as a "
             "list of JSON, or as a column of lists in Parquet."
         )
     return value

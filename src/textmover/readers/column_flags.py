@@ -25,7 +25,7 @@ COLUMN_FLAGS = {
 """Flag of each field of :class:`~textmover.readers.segments.Columns`."""
 
 
-def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> AbstractContextManager[None]:
+def errors_with_flag_names(flags: Mapping[str, str] = COLUMN_FLAGS) -> AbstractContextManager[None]:
     """Name command-line flags in errors in place of the column fields or arguments behind them."""
 
     def reword(said: str) -> str:

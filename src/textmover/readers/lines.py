@@ -74,7 +74,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Followed:
+class ProgressTracked:
     """Base of inputs that report their position."""
 
     _position: Position = field(default_factory=Position, init=False, repr=False, compare=False)
@@ -90,7 +90,7 @@ def iter_lines(
 ) -> Generator[Line, None, None]:
     r"""Yield the lines of a UTF-8 file without byte-order mark; ``ends`` keeps the line ends ``\n`` and ``\r\n``."""
     path = located(path)
-    name = shown(path)
+    name = display_path(path)
     number = 0
     try:
         with open_bytes(path, position) as stream:
@@ -125,7 +125,7 @@ def iter_lines(
                         got = f"a zero byte in line {number}: remove it (tr -d '\\000'), or save the file as UTF-8"
                     for start, end in PACKED.items():
                         if raw.startswith(start):
-                            renamed = end and name != shown(STANDARD_INPUT)
+                            renamed = end and name != display_path(STANDARD_INPUT)
                             got = f"a compressed file: {f'let its name end in {end}' if renamed else 'unpack it first'}"
                     yield LineError(f"Expected {name} to be UTF-8, but got {got}.", line)
     except EOFError as error:
@@ -140,7 +140,7 @@ def iter_lines(
         raise empty(name)
 
 
-def side_by_side(paths: Sequence[str], position: Position) -> Generator[tuple[Line, ...], None, None]:
+def zip_lines(paths: Sequence[str], position: Position) -> Generator[tuple[Line, ...], None, None]:
     """Yield the lines of parallel files as tuples; raise an error if the files differ in length."""
     followed = next((place for place, path in enumerate(paths) if not is_read_once(path)), None)
     with contextlib.ExitStack() as stack:
@@ -161,9 +161,9 @@ def _counts(
     counts: dict[str, str] = {}
     for path, file, line in zip(paths, files, lines, strict=True):
         if line is None:
-            counts[shown(path)] = str(number - 1)
+            counts[display_path(path)] = str(number - 1)
         elif is_read_once(path):
-            counts[shown(path)] = f"more than {number - 1}"
+            counts[display_path(path)] = f"more than {number - 1}"
         else:
             counts[path] = str(number + sum(1 for _ in file))
     return counts
@@ -200,7 +200,7 @@ def is_read_once(path: str | Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def shown(path: str | Path) -> str:
+def display_path(path: str | Path) -> str:
     """Return the name of a file for error messages."""
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from textmover.readers.lines import Followed, LineError, check_once, shown, side_by_side
+from textmover.readers.lines import LineError, ProgressTracked, check_once, display_path, zip_lines
 from textmover.readers.segments import TableRow, check_columns, named_fields, read_rows
 from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, NoReferenceError, SourcedReferences
@@ -36,7 +36,7 @@ class Row(NamedTuple):
         return getattr(self.references, "source", None)
 
 
-class _Reading(Followed):
+class _Reading(ProgressTracked):
     hypotheses: tuple[str, ...]
     references: tuple[str, ...]
     on_error: OnError
@@ -88,8 +88,8 @@ class TextFiles(_Reading):
     def __iter__(self) -> Generator[Row, None, None]:
         """Yield the rows."""
         systems = len(self.hypotheses)
-        first, second = " or ".join(map(shown, self.references)), shown(self.source or "")
-        with contextlib.closing(side_by_side(self.paths, self._position)) as rows:
+        first, second = " or ".join(map(display_path, self.references)), display_path(self.source or "")
+        with contextlib.closing(zip_lines(self.paths, self._position)) as rows:
             for number, lines in enumerate(rows, start=1):
                 texts = [line for line in lines if type(line) is str]
                 several = [text for text in texts[systems : systems + len(self.references)] if text.strip()]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from textmover.readers.csv_and_jsonl import named
-from textmover.readers.lines import STANDARD_INPUT, Position, iter_lines, shown, usable
+from textmover.readers.lines import STANDARD_INPUT, Position, display_path, iter_lines, usable
 from textmover.readers.tables import MemoryTable, is_table, open_tables
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
 from textmover.types.word_splitting import is_unicode
@@ -47,11 +47,13 @@ def finite(value: object, place: str, way_out: str, *, expected: str = FINITE, g
             expected = expected.replace(FINITE, f"{FINITE} of at most {LARGEST:.0e}")
         if isinstance(value, str) and re.fullmatch(r"\s*-?\d+,\d+\s*", value):
             way_out = "write it with a point"
-        raise InputError(f"Expected {expected} in {place}, but got {told(value) if got is None else got}: {way_out}.")
+        raise InputError(
+            f"Expected {expected} in {place}, but got {quoted_value(value) if got is None else got}: {way_out}."
+        )
     return number
 
 
-def told(value: object) -> str:
+def quoted_value(value: object) -> str:
     """Return a cell for an error message, truncated; "nothing" for a null of JSON or Parquet."""
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
@@ -271,7 +273,7 @@ def read_rows(
                 check_columns(table.name, tuple(columns), fields)
     if not found:
         raise InputError(
-            f"Expected {shown(str(path))} to hold at least one segment, but got none: give a file with rows."
+            f"Expected {display_path(str(path))} to hold at least one segment, but got none: give a file with rows."
         )
 
 
@@ -327,14 +329,14 @@ class TableRow(NamedTuple):
         value = self.cells.get(column)
         if isinstance(value, (list, dict)):
             raise InputError(
-                f"Expected one value in {self.cell(column)}, but got {told(value)}: choose another column."
+                f"Expected one value in {self.cell(column)}, but got {quoted_value(value)}: choose another column."
             )
         return "" if value is None else str(value)
 
     def _checked_text(self, column: str, value: object) -> str:
         if not isinstance(value, str):
             raise InputError(
-                f"Expected text in {self.cell(column)}, but got {told(value)}: correct it or remove the row."
+                f"Expected text in {self.cell(column)}, but got {quoted_value(value)}: correct it or remove the row."
             )
         if not is_unicode(value):
             raise InputError(
@@ -353,7 +355,7 @@ class TableRow(NamedTuple):
         return f"column {named(columns)} of {self.name}, {self.unit} {self.number}"
 
 
-class IfThere(str):
+class OptionalColumn(str):
     """Name of a column that may be missing: a reference or source if the table has the other, or a key of scores."""
 
     __slots__ = ()
@@ -373,7 +375,7 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
             )
         close = difflib.get_close_matches(name.lower(), by_lower, n=1)
         # Otherwise a misspelt reference column would count as absent, and only sources would be scored.
-        if compared and isinstance(name, IfThere) and not (close and field == "references"):
+        if compared and isinstance(name, OptionalColumn) and not (close and field == "references"):
             continue
         if separator := next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), None):
             tabs = separator == "\t"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from textmover.readers.csv_and_jsonl import TEXT_TABLES, Cells, Numbered, Table, named
-from textmover.readers.lines import COMPRESSIONS, STANDARD_INPUT, Position, iter_lines, shown
+from textmover.readers.lines import COMPRESSIONS, STANDARD_INPUT, Position, display_path, iter_lines
 from textmover.readers.public_sets import located
 from textmover.readers.public_sets.catalogue import place_of
 from textmover.safe_reading import is_pipe, unreadable
@@ -76,7 +76,7 @@ def open_tables(
         raise unreadable(name, error) from error
     if format in TEXT_TABLES:
         with contextlib.closing(iter_lines(name, position, ends=format == "csv")) as lines:
-            yield TEXT_TABLES[format](shown(name), lines)
+            yield TEXT_TABLES[format](display_path(name), lines)
     elif format == "parquet":
         yield from _parquet_tables(name, wanted, position)
     elif format == "hub":

@@ -22,7 +22,7 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.row_streams import Rows
 from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
@@ -32,7 +32,7 @@ from textmover.runs.score_output import Target, choose_target, kept_shards_messa
 from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, scorer_and_shards
 from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
-from textmover.runs.shards.shards import Parts, Shard
+from textmover.runs.shards.shards import Shard, ShardFolder
 from textmover.runs.shards.streaming import score_shards
 from textmover.scoring.cache.hidden_states import flush_all
 from textmover.types import InputError, plural
@@ -173,7 +173,7 @@ class _Member:
             if shard.index % self.strategy.world_size == self.rank:
                 yield shard
 
-    def _check_shared(self, parts: Parts) -> None:
+    def _check_shared(self, parts: ShardFolder) -> None:
         """Raise :class:`InputError` if this process has another manifest or another folder than the first one."""
         manifest = self.messages.read("manifest")
         if manifest is None:
@@ -265,7 +265,7 @@ def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target,
         if not complete:
             with contextlib.ExitStack() as stack:
                 lock_parts(target, options, stack, first=processes.first)
-        with flags_named(), contextlib.closing(iter(rows)) as reading:
+        with errors_with_flag_names(), contextlib.closing(iter(rows)) as reading:
             next(reading, None)
     else:
         with contextlib.suppress(InputError):  # raised again later, where the other processes receive it

@@ -20,7 +20,7 @@ LONGEST_SENTENCE = 4_000  # characters; the middle of a longer error message is 
 
 
 @dataclass
-class Outcome:
+class ExitStatus:
     """Exit code of a command: 0 success, 2 unusable input, 130 interrupted, 143 terminated."""
 
     code: int = 0
@@ -63,9 +63,9 @@ def open_streams() -> None:
 
 
 @contextlib.contextmanager
-def guarded() -> Iterator[Outcome]:
+def exit_code_context() -> Iterator[ExitStatus]:
     """Print user errors as one line on standard error with exit code 2; internal errors keep their traceback."""
-    outcome = Outcome()
+    outcome = ExitStatus()
     try:
         yield outcome
         sys.stdout.flush()  # flush here, so that a closed pipe is handled below instead of at interpreter exit
@@ -112,7 +112,7 @@ class _StandardError(logging.StreamHandler):  # type: ignore[type-arg]  # generi
         super().emit(record)
 
 
-def _report_error(message: str, outcome: Outcome, code: int) -> None:
+def _report_error(message: str, outcome: ExitStatus, code: int) -> None:
     sentence = " ".join(message.splitlines())
     if len(sentence) > LONGEST_SENTENCE:  # it quotes a very long value
         sentence = f"{sentence[: LONGEST_SENTENCE // 2]} … {sentence[-LONGEST_SENTENCE // 2 :]}"

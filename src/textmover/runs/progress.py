@@ -17,7 +17,7 @@ Advance = Callable[[int, "float | None", bool], None]
 POLL_INTERVAL = 0.5  # seconds between two reads of the counts of other processes
 
 
-class Pace:
+class ScoringSpeed:
     """Speed of scoring, without shards kept from an earlier run."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, unit: str = "pairs") -> None:
@@ -107,7 +107,7 @@ def progress_bar(name: str, *, shown: bool, unit: str = "pairs") -> Iterator[Adv
     """Show a progress bar on standard error if that is a terminal and ``shown`` is true; yield its update function."""
     stream = console(stderr=True)
     columns = TextColumn(name), BarColumn(), TextColumn("{task.fields[said]}")
-    pace = Pace(unit=unit)
+    pace = ScoringSpeed(unit=unit)
     with Progress(*columns, console=stream, transient=True, disable=not (shown and stream.is_terminal)) as bar:
         task = bar.add_task(name, total=None, said="")
 

@@ -15,7 +15,7 @@ from textmover.files import atomic_file, check_output, name_output
 from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed, parts_folder_of
 from textmover.runs.shards.score_formats import Layout, check_compression, format_of, is_compressed
-from textmover.runs.shards.shards import Parts
+from textmover.runs.shards.shards import ShardFolder
 from textmover.runs.shards.streaming import FinishedShard
 from textmover.types import InputError
 
@@ -101,7 +101,7 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
 class Sink:
     """Write finished shards in input order: to a stream one by one, or to the result once all are finished."""
 
-    def __init__(self, target: Target, parts: Parts | None, stream: IO[str]) -> None:
+    def __init__(self, target: Target, parts: ShardFolder | None, stream: IO[str]) -> None:
         self._target, self._parts, self._stream = target, parts, stream
         self._encoded: list[bytes] = []
 
@@ -133,7 +133,7 @@ class Sink:
 
 
 @contextlib.contextmanager
-def open_sink(target: Target, parts: Parts | None) -> Iterator[Sink]:
+def open_sink(target: Target, parts: ShardFolder | None) -> Iterator[Sink]:
     """Yield a sink for shards; ``parts`` is the folder that stores them, ``None`` to stream them."""
     if parts is not None or target.path is None:
         yield Sink(target, parts, sys.stdout)
@@ -143,7 +143,7 @@ def open_sink(target: Target, parts: Parts | None) -> Iterator[Sink]:
 
 
 @contextlib.contextmanager
-def report_kept_shards(target: Target, parts: Parts | None) -> Iterator[None]:
+def report_kept_shards(target: Target, parts: ShardFolder | None) -> Iterator[None]:
     """Add the number of kept shards to an error of the block; remove a folder without finished shards."""
     try:
         yield
@@ -163,7 +163,7 @@ def report_kept_shards(target: Target, parts: Parts | None) -> Iterator[None]:
         raise
 
 
-def kept_shards_message(parts: Parts) -> str | None:
+def kept_shards_message(parts: ShardFolder) -> str | None:
     """Return a message with the number of finished shards and how to resume; ``None`` without finished shards."""
     kept = len(parts.kept())
     are = "1 finished shard is" if kept == 1 else f"{kept} finished shards are"

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from textmover.modules.devices import machine_of
 from textmover.modules.tokens.text_flags import same_outputs
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.row_streams import Row, Rows
 from textmover.runs.progress import PairCount, progress_bar
 from textmover.runs.score_output import Sink, Target, open_sink, report_kept_shards
-from textmover.runs.score_summary import Summary, Tally, check_any_left, summarize
+from textmover.runs.score_summary import ShardSummary, Summary, check_any_left, summarize
 from textmover.runs.shards.folder import (
     MANIFEST,
     check_folder,
@@ -36,9 +36,9 @@ from textmover.runs.shards.folder import (
     read_receipt,
     receipt_path,
 )
-from textmover.runs.shards.shards import Parts, Shard, describe, read_shards, rows_per_shard, texts_of
+from textmover.runs.shards.shards import Shard, ShardFolder, describe, read_shards, rows_per_shard, texts_of
 from textmover.runs.shards.streaming import fit_on_rows, score_shards, usable_row
-from textmover.scoring.engine.threads import read_ahead
+from textmover.scoring.engine.threads import prefetch
 from textmover.scoring.metric_set import joined_scores
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import load_scorer, take_by_language
@@ -66,7 +66,7 @@ def scorer_and_shards(
     """Return the fitted scorer and the shards of the input, which can be read until ``stack`` closes."""
     size = _shard_rows(options, len(rows.systems))
     with contextlib.ExitStack() as opened:
-        reading = opened.enter_context(read_ahead(read_shards(rows, size)))
+        reading = opened.enter_context(prefetch(read_shards(rows, size)))
         first = list(itertools.islice(reading, 1))  # report invalid texts before loading the metric
         head = [row for shard in first for row in shard.rows]
         take_by_language(options, (text for row in head for text in row.hypotheses), (row.references for row in head))
@@ -81,9 +81,9 @@ def scorer_and_shards(
         f"for {options.model}, which fits idf weights on the scored texts",
         "name a corpus with --fit-on FILE, or a file of `textmover fit-idf` with --statistics FILE",
     )
-    with flags_named():
+    with errors_with_flag_names():
         fit_on_rows(scorer, rows, usable)
-    return scorer, _usable_shards(stack.enter_context(read_ahead(read_shards(rows, size))), usable)
+    return scorer, _usable_shards(stack.enter_context(prefetch(read_shards(rows, size))), usable)
 
 
 def _usable_shards(shards: Iterable[Shard], usable: Callable[[Row], Row] | None) -> Iterable[Shard]:
@@ -97,7 +97,7 @@ def lock_parts(target: Target, options: argparse.Namespace, stack: contextlib.Ex
     check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
 
 
-def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: Rows) -> Parts:
+def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: Rows) -> ShardFolder:
     """Return the folder of shards with its manifest, without writing to it."""
     device = scorer.metric.device
     without = ", without rows that lack references" if options.missing_references == "leave-out" else ""
@@ -110,7 +110,7 @@ def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: 
         references=options.reference_column,
         on_error=options.on_error + without,
     )
-    return Parts(target.parts_folder, target.layout, manifest, machine_of(device), recorded=options.resume)
+    return ShardFolder(target.parts_folder, target.layout, manifest, machine_of(device), recorded=options.resume)
 
 
 def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> tuple[Summary, int]:
@@ -136,7 +136,7 @@ def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> tuple
 
 
 def finish(
-    sink: Sink, tallies: Sequence[Tally], scorer: Scorer, systems: tuple[str, ...], parts: Parts | None
+    sink: Sink, tallies: Sequence[ShardSummary], scorer: Scorer, systems: tuple[str, ...], parts: ShardFolder | None
 ) -> Summary:
     """Write the result of all shards and return its summary; delete the shards if every row was excluded."""
     summary = summarize(tallies, systems, scorer.signature)

@@ -12,7 +12,7 @@ from textmover.types import InputError, Signature, flagged, plural
 
 
 @dataclass(frozen=True)
-class Tally:
+class ShardSummary:
     """Summary of the rows of a shard. Fields with a default are missing in records of earlier versions."""
 
     rows: int
@@ -28,7 +28,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Summary(Tally):
+class Summary(ShardSummary):
     """Summary of all rows."""
 
     systems: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class Summary(Tally):
         }
 
 
-def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: Signature) -> Summary:
+def summarize(tallies: Sequence[ShardSummary], systems: tuple[str, ...], signature: Signature) -> Summary:
     """Add up the tallies of all shards in input order, which keeps the sums independent of the order of scoring."""
     counts: Counter[str] = Counter()
     by_system: dict[str, list[int]] = {}
@@ -117,7 +117,7 @@ def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: Sig
     )
 
 
-def _squares(tallies: Sequence[Tally], sums: Sequence[float]) -> tuple[float, ...]:
+def _squares(tallies: Sequence[ShardSummary], sums: Sequence[float]) -> tuple[float, ...]:
     """Combine the squared deviations from the means of the shards into those from the overall means."""
     counts = [tally.rows - tally.skipped for tally in tallies]
     squares = []

@@ -14,7 +14,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.text_arguments import normalize_references
 from textmover.report.explanation.explanations import Explanation, Step
 from textmover.rome.metric import RomeMetric
-from textmover.scoring.error_spans.marking import mark_fitted, marks_errors
+from textmover.scoring.error_spans.marking import can_mark_errors, mark_fitted
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import InputError, SourcedReferences, compared_texts
 
@@ -65,7 +65,7 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
             parts["unknown_words"] = tuple(dict.fromkeys(itertools.chain.from_iterable(unknown)))
             explanations.append(Explanation(values.pop("score"), values, flags, scorer.signature, **parts))
     values = {name: float(array[chosen]) for name, array in alone.values.items()}
-    marked = mark_fitted(scorer, [hypothesis], [pairs[chosen]], warn=False) if marks_errors(metric) else None
+    marked = mark_fitted(scorer, [hypothesis], [pairs[chosen]], warn=False) if can_mark_errors(metric) else None
     return replace(
         explanations[0] if compared.source is None else _with_source(metric, explanations, copied="copied" in flags),
         score=values.pop("score"),

@@ -58,7 +58,7 @@ def field_value(name: str, text: str) -> Any:
     return value
 
 
-def written(value: Any) -> str:
+def option_text(value: Any) -> str:
     """Format a value as on the command line."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()

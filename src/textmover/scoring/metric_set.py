@@ -14,7 +14,7 @@ from torch import Tensor
 
 from textmover.checkpoints.statistics_files import unfitted_statistics
 from textmover.modules.config import MetricConfig
-from textmover.modules.encoder_parts import Parts, check_layers
+from textmover.modules.encoder_parts import EncoderParts, check_layers
 from textmover.modules.metric_model import MetricModel
 from textmover.presets import PRESETS, preset_config
 from textmover.readers.segments import read_lines
@@ -50,7 +50,7 @@ def score_together(
     return {metric: joined_scores(part_scores) for metric, part_scores in parts.items()}
 
 
-def tell_unusual(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
+def warn_of_flags(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
     """Log one warning per flag and number of flagged segments of a set, for all metrics that share them."""
     metrics: dict[tuple[str, int], list[str]] = {}
     for metric, kinds in counts.items():
@@ -146,7 +146,7 @@ def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
         groups.setdefault(vectors_key(config), []).append(index)
     for members in groups.values():
         memory = EncoderMemory(0 if options.no_cache else STATES_BYTES, evict=False)
-        parts: Parts | None = None
+        parts: EncoderParts | None = None
         fitted: Fitted = {}
         for index in members:
             scorer = _build(settings, index, parts)
@@ -165,7 +165,7 @@ def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
             yield index, scorer
 
 
-def _build(settings: Settings, index: int, parts: Parts | None) -> Scorer:
+def _build(settings: Settings, index: int, parts: EncoderParts | None) -> Scorer:
     options = settings.options
     if not settings.is_preset or parts is None:
         return build_scorer(options, **settings.grid[index])

@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 
 from textmover.modules.score_deviation import probe_scores
-from textmover.scoring.backends import EXPORTED, BackendError, attach, check_backend, names
+from textmover.scoring.backends import EXPORTED, BackendError, check_backend, names, set_backend
 from textmover.scoring.backends.names import UnfitError
 from textmover.types import InputError, SegmentMetric
 
@@ -116,7 +116,7 @@ def _run_on_first(metric: SegmentMetric, precision: str, backends: tuple[str, ..
     try:
         if precision == "fast" and first not in EXPORTED:
             metric.cast_encoder(torch.bfloat16)
-        attach(metric, first, precision, checkpoint)
+        set_backend(metric, first, precision, checkpoint)
     except BackendError as error:
         if not remaining:
             raise
@@ -161,20 +161,20 @@ def _close_cast(metric: SegmentMetric, backend: str) -> SegmentMetric | None:
     if faster.signature == metric.signature:  # nothing was cast, as with static vectors
         return None
     exact = probe_scores(metric)
-    attach(faster, backend, "fast")
+    set_backend(faster, backend, "fast")
     return faster if _accepted(float((probe_scores(faster) - exact).abs().max()), "fast", backend) else None
 
 
 def _close(metric: SegmentMetric, precision: str, backend: str, checkpoint: Path | None) -> SegmentMetric | None:
     """Attach a back-end that exports a graph; return the metric if its scores are close, else restore torch."""
     try:
-        deviation = attach(metric, backend, precision, checkpoint)
+        deviation = set_backend(metric, backend, precision, checkpoint)
     except BackendError as error:
         _log_skipped(f"Precision auto: {precision} on {backend} is passed over", error)
         return None
     if deviation is not None and _accepted(deviation, precision, backend):
         return metric
-    attach(metric, "torch", "exact")
+    set_backend(metric, "torch", "exact")
     return None
 
 

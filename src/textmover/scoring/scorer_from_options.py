@@ -23,7 +23,7 @@ from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statis
 from textmover.modules.encoder.source import MULTILINGUAL
 from textmover.modules.tokens.text_flags import is_english
 from textmover.readers import column_flags
-from textmover.readers.segments import IfThere, read_lines
+from textmover.readers.segments import OptionalColumn, read_lines
 from textmover.safe_reading import read_json
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.metric_field_options import FIELD, field_flag, given_fields, metric_fields
@@ -71,7 +71,7 @@ def _compared_column(options: argparse.Namespace, side: str, other: str) -> str 
             fallback = fields.get("fallback", False)
             if fallback or fields.get("mode", "reference") != other:
                 optional.append(fallback)
-    return (IfThere(side) if all(optional) else side) if optional else None
+    return (OptionalColumn(side) if all(optional) else side) if optional else None
 
 
 def read_before(options: argparse.Namespace) -> int:
@@ -113,7 +113,7 @@ def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = Non
     memory = _memory(options) if memory is None else memory
     presets = {name: f"--model {name}" for name in ("twmd", "rome")}
     names = (*metric_fields(), "backend", "device", "precision")
-    with column_flags.flags_named({**{name: field_flag(name) for name in names}, **presets}):
+    with column_flags.errors_with_flag_names({**{name: field_flag(name) for name in names}, **presets}):
         return Scorer.from_pretrained(
             options.model,
             precision=options.precision,

@@ -19,7 +19,7 @@ from textmover.checkpoints.statistics_files import fitted_names
 from textmover.markdown_escaping import markdown_code, markdown_text
 from textmover.modules.base_metric import Calibration
 from textmover.presets import PRESETS, build_metric
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.training.optimization import LoraConfig, merged_state
 from textmover.types import InputError, Segment, SegmentMetric
 
@@ -135,7 +135,7 @@ def mix(
     ``rated`` of the file ``ratings``, if given.
     """
     cards, steps = [(name, card)], []
-    with flags_named(FLAGS):
+    with errors_with_flag_names(FLAGS):
         if average:
             loaded = [metric_and_card(run) for run in average]
             cards += [(Path(run).name, other_card) for run, (_, other_card) in zip(average, loaded, strict=True)]

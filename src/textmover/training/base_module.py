@@ -29,7 +29,7 @@ from textmover.scoring.precision_and_backend import has_bfloat16
 from textmover.training import optimization, sharding, trainer_checks
 from textmover.training.callbacks import RandomState
 from textmover.training.optimization import LoraConfig, OptimizerConfig
-from textmover.training.tasks.task import Judgement, Task
+from textmover.training.tasks.task import Task, TaskResult
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 from textmover.types.argument_checks import CheckedArguments, plain
 
@@ -41,7 +41,7 @@ FROZEN_STATES = 1 << 31  # size limit in bytes of the hidden-state cache of a fr
 Bfloat16 = Literal["auto", "yes", "no"]
 
 
-class StageModule(CheckedArguments, pl.LightningModule):
+class BaseTrainingModule(CheckedArguments, pl.LightningModule):
     """Train a metric's encoder on the tasks of the data sources.
 
     Stages are chained by checkpoints: the next stage starts from the exported ``metric`` of the previous one. Before
@@ -80,7 +80,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         self._settings: list[dict[str, Any]] = []
         self._batch: Any = None
         self._unsharded: tuple[Any, ...] = ()  # a tuple, so that Lightning does not register it as a submodule
-        self.validation: dict[str, Judgement] = {}
+        self.validation: dict[str, TaskResult] = {}
         """Results of the last validation by logged name."""
         self.moved = False
         """True if an optimiser step changed a weight."""

@@ -24,7 +24,7 @@ from textmover.data.training_sources import RatedSource
 from textmover.files import atomic_file
 from textmover.modules.encoder_parts import untrained
 from textmover.terminal import console
-from textmover.training.base_module import FITTING_TEXTS, StageModule
+from textmover.training.base_module import FITTING_TEXTS, BaseTrainingModule
 from textmover.training.callbacks import AtomicCheckpoints
 from textmover.training.reports.fit_report import judge
 from textmover.types import InputError, Segment, SegmentMetric, check_share
@@ -72,7 +72,7 @@ def check_base(metric: SegmentMetric, options: ExportOptions) -> None:
 
 
 def finish_run(
-    module: StageModule, data: SourcesDataModule, trainer: pl.Trainer, options: ExportOptions, recipe: str
+    module: BaseTrainingModule, data: SourcesDataModule, trainer: pl.Trainer, options: ExportOptions, recipe: str
 ) -> None:
     """Report the gain on every evaluation part and export the metric.
 
@@ -103,7 +103,7 @@ def finish_run(
 
 
 def _export(
-    module: StageModule, data: SourcesDataModule, folder: Path, adapter: AdapterConfig | None, recipe: str
+    module: BaseTrainingModule, data: SourcesDataModule, folder: Path, adapter: AdapterConfig | None, recipe: str
 ) -> None:
     """Write the metric before judging, so that a failure loses nothing; write its model card after judging."""
     replaced = folder.is_dir() and any(folder.iterdir())
@@ -128,7 +128,7 @@ def _export(
     console().print(command, soft_wrap=True)
 
 
-def _rated(module: StageModule, data: SourcesDataModule) -> list[Segment] | None:
+def _rated(module: BaseTrainingModule, data: SourcesDataModule) -> list[Segment] | None:
     """Return segments to refit the calibration on; ``None`` for a metric without calibration head or ratings."""
     rated = next((source for source in data.sources.values() if isinstance(source, RatedSource)), None)
     if rated is None or not module.metric.config.calibrate:
@@ -137,7 +137,7 @@ def _rated(module: StageModule, data: SourcesDataModule) -> list[Segment] | None
     return rated.items[::step][:REFIT_SEGMENTS]
 
 
-def _load_best(module: StageModule, trainer: pl.Trainer) -> None:
+def _load_best(module: BaseTrainingModule, trainer: pl.Trainer) -> None:
     """Load the weights of the best validation if a checkpoint callback monitored one; else keep the last ones."""
     monitors: list[Any] = [
         one for one in trainer.callbacks if isinstance(one, ModelCheckpoint) and one.monitor is not None

@@ -19,7 +19,7 @@ from textmover.data.paraphrases import ParaphraseSource
 from textmover.data.training_sources import RatedSource, Source
 from textmover.modules.classifier import Pooling
 from textmover.modules.metric_model import MetricModel
-from textmover.training.base_module import FITTING_TEXTS, Bfloat16, StageModule
+from textmover.training.base_module import FITTING_TEXTS, BaseTrainingModule, Bfloat16
 from textmover.training.optimization import LoraConfig, OptimizerConfig
 from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
 from textmover.training.tasks.error_spans import ErrorTask
@@ -51,7 +51,7 @@ def with_heads(metric: Any, **wanted: bool) -> Any:
     return result.to(metric.device).train(metric.training)
 
 
-class RatingsModule(StageModule):
+class RatingsModule(BaseTrainingModule):
     """Fine-tune a metric on human ratings by regression, correlation or ranking.
 
     A calibration head maps scores to the scale of the ratings (of the first source, if there are several). The losses
@@ -166,7 +166,7 @@ class TaskOptions:
         return {name: value for name, value in values.items() if value is not None}
 
 
-class MultiTaskModule(StageModule):
+class MultiTaskModule(BaseTrainingModule):
     """Train one encoder on all sources of the data: ratings, labels, paraphrases and marked errors.
 
     Each source has its own task and head, and each batch comes from one source.

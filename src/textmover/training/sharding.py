@@ -180,7 +180,7 @@ def _full(value: Tensor) -> Tensor:
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
-def joint_values(values: Tensor, joint: int) -> Tensor:
+def gather_values(values: Tensor, joint: int) -> Tensor:
     """Return the values of the whole batch, of which this process has every ``world``-th row starting at its rank.
 
     A loss of these values is the same in every process. Rows of other processes are constants, and the gradient of the

@@ -23,7 +23,7 @@ from textmover.training.callbacks import AtomicCheckpoints
 from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
-    from textmover.training.base_module import StageModule
+    from textmover.training.base_module import BaseTrainingModule
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class NotFiniteError(InputError):
     """Raised for an infinite or NaN loss, gradient or weight: continuing would ruin the weights."""
 
 
-def not_finite(module: StageModule, what: str) -> NotFiniteError:
+def not_finite(module: BaseTrainingModule, what: str) -> NotFiniteError:
     """Build the error, with the item positions and first texts of the last batch."""
     details = ""
     if module._batch is not None:
@@ -110,7 +110,7 @@ def not_finite(module: StageModule, what: str) -> NotFiniteError:
     return NotFiniteError(f"Expected {what} at step {module.global_step}{details}: lower the learning rate.")
 
 
-Module = TypeVar("Module", bound="StageModule")
+Module = TypeVar("Module", bound="BaseTrainingModule")
 
 
 def load_module(
@@ -136,7 +136,7 @@ def load_module(
     return module if map_location is None else module.to(map_location)
 
 
-def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
+def check_same_metric(module: BaseTrainingModule, saved: Mapping[str, Any]) -> None:
     """Refuse a checkpoint of another metric by its ``textmover`` entry; keys missing from older versions match."""
     here = {**module.metric.config.to_dict(), "lora": None if module.lora is None else asdict(module.lora)}
     there = {**saved.get("config", {}), "lora": saved.get("lora")}
@@ -152,7 +152,7 @@ def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
         raise InputError(f"{misfit}: restore that encoder, or train without the checkpoint.")
 
 
-def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
+def check_resumed(module: BaseTrainingModule, content: Mapping[str, Any]) -> None:
     """Refuse to resume from a checkpoint with other data or other optimiser groups."""
     missing = [name for name in ("optimizer_states", "lr_schedulers") if name not in content]
     if missing:
@@ -194,7 +194,7 @@ def training_items(fingerprint: Mapping[str, str]) -> dict[str, str]:
     return {name: digest for name, digest in fingerprint.items() if name.endswith(": items")}
 
 
-class SayHowToResume(pl.Callback):
+class ResumeHint(pl.Callback):
     """Name the checkpoint to resume from after an interruption or a NaN error."""
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:

@@ -11,7 +11,14 @@ import yaml
 
 from runs import recipe, write_ratings, write_recipe
 from textmover.cli.training import search as command
-from textmover.experiments.search.space import Choices, JudgedParts, Range, check_keys, judged_print, read_space
+from textmover.experiments.search.space import (
+    Choices,
+    JudgedParts,
+    Range,
+    check_keys,
+    read_space,
+    validation_fingerprint,
+)
 from textmover.experiments.search.study import placed
 from textmover.runs.exit_codes_and_signals import Terminated
 from textmover.types import InputError
@@ -262,7 +269,7 @@ def test_the_print_is_that_of_texts_ratings_and_groups(tmp_path):
     def found(**options):
         data = RatingsDataModule([str(file)], columns=Columns(groups=["group"]), **options)
         data.setup()
-        return judged_print(data)
+        return validation_fingerprint(data)
 
     file = write_ratings(tmp_path / "ratings.tsv")
     first = found()

@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from textmover.data.generated.events import BOOKS, FIGURES, SLOT, book_of, event_segments
+from textmover.data.generated.events import BOOKS, FIGURES, SLOT, event_segments, event_templates
 
 
 def slots(wording: str) -> set[str]:
@@ -12,22 +12,22 @@ def slots(wording: str) -> set[str]:
 
 @pytest.mark.parametrize("name", BOOKS)
 def test_every_wording_of_an_event_tells_the_same_slots(name):
-    for event in book_of(name)["events"]:
+    for event in event_templates(name)["events"]:
         first, *others = event["ways"]
         wordings = [one for version in event.values() for one in version]
         assert others, first
         assert len(set(wordings)) == len(wordings), first
         assert {frozenset(slots(one)) for one in wordings} == {frozenset(slots(first))}, first
-        assert {kind for _, kind in SLOT.findall(first)} <= book_of(name)["slots"].keys(), first
+        assert {kind for _, kind in SLOT.findall(first)} <= event_templates(name)["slots"].keys(), first
         assert {len(version) for version in event.values()} == {len(event["ways"])}, first
 
 
 @pytest.mark.parametrize("name", BOOKS)
 def test_frames_and_values_are_what_wordings_need(name):
-    for frame in book_of(name)["frames"]:
+    for frame in event_templates(name)["frames"]:
         assert all(one.count("{}") == 1 for one in frame)
         assert len({frozenset(slots(one)) for one in frame}) == 1
-    for kind, values in book_of(name)["slots"].items():
+    for kind, values in event_templates(name)["slots"].items():
         words = [word for one in values for word in one]
         assert len(set(words)) == len(words)
         assert all(isinstance(word, str) for word in words)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from textmover.data.generated.records import RecordBook
+from textmover.data.generated.records import RecordDomains
 from textmover.data.generated.records_datamodule import load_records
 from textmover.types import InputError
 
@@ -21,7 +21,7 @@ OWN = {
 }
 
 
-def own(tmp_path: Path, **changes) -> RecordBook:
+def own(tmp_path: Path, **changes) -> RecordDomains:
     path = tmp_path / "own.yaml"
     path.write_text(yaml.safe_dump({**OWN, **changes}))
     return load_records(path)

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from textmover.data.generated.records import STYLES, Domain, Fact, Record, in_style, tell
+from textmover.data.generated.records import STYLES, Domain, Fact, Record, in_style, verbalise
 from textmover.data.generated.records_datamodule import load_records
 
 BOOK = load_records()
@@ -105,7 +105,7 @@ def test_what_cannot_be_changed_is_left():
 
 
 def texts(record: Record, n: int = 60) -> set[str]:
-    return {tell(record, BOOK, Random(seed)) for seed in range(n)}
+    return {verbalise(record, BOOK, Random(seed)) for seed in range(n)}
 
 
 def test_a_record_is_told_in_many_ways_and_each_tells_all_of_it():
@@ -139,7 +139,7 @@ def test_what_is_asked_for_is_named_and_its_value_is_not():
 def test_articles_fit_and_sentences_begin_with_capitals():
     for seed in range(2000):
         rng = Random(seed)
-        text = tell(BOOK.draw(rng), BOOK, rng)
+        text = verbalise(BOOK.draw(rng), BOOK, rng)
         assert not re.search(r"\b[Aa] (?!one\b|uni)[aeiou]|\b[Aa]n (?![aeiouAEIOU]|hour)", text), text
         assert re.match(r"[A-Z0-9]", text), text
         assert not re.search(r"[.?] [a-z]", text), text

@@ -17,8 +17,8 @@ from textmover.modules.encoder.known_encoders import (
     LAYERS,
     POST_NORM_TYPES,
     default_layer,
+    is_multilingual,
     position_limit,
-    reads_many_languages,
 )
 from textmover.types import InputError, TokenBatch
 
@@ -292,10 +292,10 @@ def test_encoders_of_many_languages_are_known(entries, name, expected):
     config = SimpleNamespace(**{"model_type": "bert", "vocab_size": 30_522, **entries})
     encoder = SimpleNamespace(model=SimpleNamespace(config=config))
     remember_base(encoder, None if name is None else BaseEncoder(name, None, "0"))
-    assert reads_many_languages(encoder) is expected
+    assert is_multilingual(encoder) is expected
 
 
 def test_an_encoder_declares_it_in_its_configuration(tiny_metric, tiny_multilingual):
-    assert not reads_many_languages(tiny_metric().encoder)
-    assert reads_many_languages(tiny_metric(encoder=str(tiny_multilingual)).encoder)
-    assert not reads_many_languages(object())
+    assert not is_multilingual(tiny_metric().encoder)
+    assert is_multilingual(tiny_metric(encoder=str(tiny_multilingual)).encoder)
+    assert not is_multilingual(object())

@@ -8,7 +8,13 @@ import pytest
 import torch
 
 from textmover.modules.encoder import encoder_identity
-from textmover.modules.encoder.encoder_identity import BaseEncoder, base_of, identity_of, remember_base, weights_print
+from textmover.modules.encoder.encoder_identity import (
+    BaseEncoder,
+    base_of,
+    identity_of,
+    remember_base,
+    weights_fingerprint,
+)
 from textmover.modules.encoder.source import MULTILINGUAL, UNPACKED_SHA256, EncoderSource, file_sha256
 from textmover.modules.encoder_parts import untrained
 from textmover.types import InputError
@@ -77,10 +83,10 @@ def test_what_an_entry_says(base):
 
 def test_prints_hang_on_names_and_values_alone():
     state = {"a": torch.ones(2), "b": torch.zeros(2)}
-    found = weights_print(state)
-    assert weights_print({"b": torch.zeros(2), "a": torch.ones(2), "ids": torch.arange(3)}) == found
-    assert weights_print({"a": torch.zeros(2), "b": torch.ones(2)}) != found
-    assert weights_print({"c": torch.ones(2), "b": torch.zeros(2)}) != found
+    found = weights_fingerprint(state)
+    assert weights_fingerprint({"b": torch.zeros(2), "a": torch.ones(2), "ids": torch.arange(3)}) == found
+    assert weights_fingerprint({"a": torch.zeros(2), "b": torch.ones(2)}) != found
+    assert weights_fingerprint({"c": torch.ones(2), "b": torch.zeros(2)}) != found
 
 
 def test_only_a_print_is_taken_off_a_name(base):

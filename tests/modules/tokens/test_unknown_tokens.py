@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from textmover.metrics import TextMoverBERTScore
-from textmover.modules.tokens.unknown_tokens import apart, surface_number
+from textmover.modules.tokens.unknown_tokens import separate_unknown, surface_number
 from textmover.presets import PRESETS
 from textmover.report.explanation.parts import flag_notes
 from textmover.scoring import Scorer
@@ -171,8 +171,8 @@ def test_texts_of_a_batch_with_unknown_tokens_that_have_none_are_matched_as_they
     metric = tiny_metric()
     batch = metric.tokenize(["the dog", "tea ✅", "a dog"])
     sides = [metric.text_features(batch.select(rows)) for rows in ([0], [1], [2])]
-    assert apart(sides[0], sides[2])[0] is sides[0]
-    assert apart(sides[0], sides[1])[1].vectors.shape[-1] == sides[1].vectors.shape[-1] + 1
+    assert separate_unknown(sides[0], sides[2])[0] is sides[0]
+    assert separate_unknown(sides[0], sides[1])[1].vectors.shape[-1] == sides[1].vectors.shape[-1] + 1
 
 
 def test_a_tokenizer_that_does_not_know_where_tokens_stand_matches_equal_texts(build):

@@ -7,7 +7,7 @@ import pytest
 
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.report.error_spans.output import COLUMNS, KEYS, check_kept, write_marked
-from textmover.report.error_spans.records import ErrorCount, MarkedLine, confident
+from textmover.report.error_spans.records import ErrorCount, MarkedLine, filter_by_confidence
 from textmover.report.explanation.output import Target
 from textmover.types import InputError
 
@@ -96,7 +96,7 @@ def test_counts_are_told(lines):
 
 @pytest.mark.parametrize(("least", "left"), [(0, 2), (0.8, 2), (0.81, 1), (1, 0)])
 def test_unlikely_errors_are_left_out(lines, least, left):
-    assert len(confident(lines[0], least).found) == left
+    assert len(filter_by_confidence(lines[0], least).found) == left
 
 
 @pytest.mark.parametrize(

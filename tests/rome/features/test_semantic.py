@@ -7,7 +7,7 @@ import torch
 from tests.rome.shared import EXAMPLES
 
 from textmover.functional import Units
-from textmover.rome.features.semantic import SEMANTICS, SemanticConfig, semantic_similarity, taking_part, word_weights
+from textmover.rome.features.semantic import SEMANTICS, SemanticConfig, semantic_similarity, word_mask, word_weights
 from textmover.rome.features.word_vectors import WordIdf, word_spans, word_vectors_of_spans
 from textmover.types import InputError
 from textmover.types.tokens import token_offsets
@@ -262,7 +262,7 @@ def word_units(metric, texts, idf=None):
     with torch.no_grad():
         vectors, mask = word_vectors_of_spans(metric.token_vectors(batch), batch, offsets, spans)
     words = [[text[start:end] for start, end in places] for text, places in zip(texts, spans, strict=True)]
-    mask = taking_part(mask, words)
+    mask = word_mask(mask, words)
     return Units(vectors, mask, word_weights(words, mask, idf)[0])
 
 

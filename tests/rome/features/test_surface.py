@@ -2,11 +2,11 @@ import pytest
 from sacrebleu.metrics import CHRF
 
 from textmover.rome.features.pairs import SURFACE
-from textmover.rome.features.text_features import ReadText
+from textmover.rome.features.text_features import ParsedWords
 
 
 def read(text):
-    return ReadText(text, tuple(text.split()), None)
+    return ParsedWords(text, tuple(text.split()), None)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from textmover.modules.devices import machine_of
 from textmover.readers.row_streams import Row, TextFiles
-from textmover.runs.score_summary import Tally, summarize
+from textmover.runs.score_summary import ShardSummary, summarize
 from textmover.runs.shards.folder import (
     LOCK,
     check_folder,
@@ -32,7 +32,15 @@ from textmover.runs.shards.folder import (
     receipt_path,
 )
 from textmover.runs.shards.score_formats import FORMATS, Layout
-from textmover.runs.shards.shards import Parts, Shard, ShardScores, describe, read_shards, rows_per_shard, texts_of
+from textmover.runs.shards.shards import (
+    Shard,
+    ShardFolder,
+    ShardScores,
+    describe,
+    read_shards,
+    rows_per_shard,
+    texts_of,
+)
 from textmover.types import InputError, Signature
 
 ONE, TWO = ("h.txt",), ("a", "b")
@@ -53,16 +61,16 @@ def scores(index: int, systems: int = 1, *, skipped: bool = False) -> ShardScore
     sums = tuple(float(np.nansum(column)) for column in values["score"].T)
     flags = np.full(table.shape, "", dtype=object)
     flags[0, 0], flags[0, -1] = "empty", "empty;unknown"
-    tally = Tally(3, int(skipped), "bad" if skipped else "", sums, {"empty": 1}, tuple(values))
+    tally = ShardSummary(3, int(skipped), "bad" if skipped else "", sums, {"empty": 1}, tuple(values))
     return ShardScores(values, tally, flags)
 
 
-def parts(folder, format="text", systems=ONE, machine="AVX2", signature=SIGNATURE, **settings) -> Parts:
+def parts(folder, format="text", systems=ONE, machine="AVX2", signature=SIGNATURE, **settings) -> ShardFolder:
     layout = Layout(format, systems)
-    return Parts(folder, layout, describe(signature, layout, **{"rows_per_shard": 3, **settings}), machine)
+    return ShardFolder(folder, layout, describe(signature, layout, **{"rows_per_shard": 3, **settings}), machine)
 
 
-def filled(folder, *found: ShardScores, **options) -> Parts:
+def filled(folder, *found: ShardScores, **options) -> ShardFolder:
     """A folder of finished shards: two, if none is given."""
     made = parts(folder, **options)
     made.begin()
@@ -71,7 +79,7 @@ def filled(folder, *found: ShardScores, **options) -> Parts:
     return made
 
 
-def summary(systems=ONE, *tallies: Tally):
+def summary(systems=ONE, *tallies: ShardSummary):
     return summarize(tallies, systems, SIGNATURE)
 
 
@@ -193,7 +201,7 @@ def test_names_and_formats_that_cannot_be_written(tmp_path, monkeypatch):
 
 
 def test_a_summary_of_nothing_but_left_out_rows_has_no_mean():
-    found = summarize([Tally(2, 2, "bad", (0.0,), {}, ("score",))], ONE, SIGNATURE)
+    found = summarize([ShardSummary(2, 2, "bad", (0.0,), {}, ("score",))], ONE, SIGNATURE)
     assert math.isnan(found.means[0])
     assert found.entries()["mean"] is None
 
@@ -506,7 +514,7 @@ def test_a_file_without_a_receipt_is_known_by_its_rows(tmp_path, format, systems
 def test_a_sealing_that_was_interrupted_is_finished_later(tmp_path, monkeypatch):
     whole, broken = (filled(tmp_path / name, format="parquet") for name in ("whole", "broken"))
     whole.seal(2, BOTH)
-    monkeypatch.setattr(Parts, "tidy", interrupt)
+    monkeypatch.setattr(ShardFolder, "tidy", interrupt)
     with pytest.raises(KeyboardInterrupt):
         broken.seal(2, BOTH)
     monkeypatch.undo()
@@ -544,8 +552,8 @@ def test_overwriting_a_sealed_folder_first_makes_it_unfinished(tmp_path, monkeyp
 
 
 def test_counts_are_told_by_system_where_all_records_have_them():
-    old = Tally(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",))
-    new = Tally(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",), by_system={"empty": [2, 1]})
+    old = ShardSummary(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",))
+    new = ShardSummary(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",), by_system={"empty": [2, 1]})
     told = [summarize(tallies, ("a", "b"), SIGNATURE).warning_counts for tallies in ([new, new], [old, new])]
     assert told == [{"empty": {"a": 4, "b": 2}}, {"empty": 6}]
     assert summarize([replace(new, sums=(0.0,), by_system={"empty": [3]})], ("a",), SIGNATURE).warning_counts == {

@@ -14,10 +14,10 @@ from textmover.readers.row_streams import Row, TextFiles
 from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import summarize
 from textmover.runs.shards.score_formats import Layout
-from textmover.runs.shards.shards import Parts, Shard, describe, read_shards
+from textmover.runs.shards.shards import Shard, ShardFolder, describe, read_shards
 from textmover.runs.shards.streaming import FinishedShard, fit_on_rows, score_shard, score_shards
 from textmover.scoring import Scorer
-from textmover.scoring.engine.threads import read_ahead
+from textmover.scoring.engine.threads import prefetch
 from textmover.types import InputError
 
 
@@ -28,7 +28,7 @@ def cut(*systems: list[str], references: list[str], size: int) -> list[Shard]:
     return [Shard(index, start + 1, rows[start : start + size], None) for index, start in enumerate(starts)]
 
 
-def scored(scorer: Scorer, shards: Iterable[Shard], parts: Parts | None = None) -> list[FinishedShard]:
+def scored(scorer: Scorer, shards: Iterable[Shard], parts: ShardFolder | None = None) -> list[FinishedShard]:
     return list(score_shards(scorer, shards, ("h",), parts, PairCount(1, lambda *_: None)))
 
 
@@ -57,7 +57,7 @@ def test_items_come_in_order_and_few_are_made_ahead():
             made.append(number)
             yield number
 
-    with read_ahead(items()) as taken:
+    with prefetch(items()) as taken:
         assert next(taken) == 0
         time.sleep(0.3)
         assert len(made) <= 4
@@ -70,7 +70,7 @@ def test_an_error_comes_behind_the_items_before_it():
         yield 1
         raise InputError("line 2")
 
-    with read_ahead(items()) as taken:
+    with prefetch(items()) as taken:
         assert next(taken) == 1
         with pytest.raises(InputError, match="line 2"):
             next(taken)
@@ -87,7 +87,7 @@ def test_whoever_stops_early_ends_the_thread_and_closes_what_it_reads():
             closed.set()
 
     def interrupted():
-        with read_ahead(items()) as taken:
+        with prefetch(items()) as taken:
             next(taken)
             raise KeyboardInterrupt
 
@@ -105,7 +105,7 @@ def test_a_thread_that_hangs_is_not_waited_for():
         release.wait()
 
     start = time.monotonic()
-    with read_ahead(items()) as taken:
+    with prefetch(items()) as taken:
         assert next(taken) == 1
     assert time.monotonic() - start < 5
     release.set()
@@ -257,7 +257,8 @@ def test_processes_may_share_the_shards(scorer, tmp_path):
     contents = []
     for world in (1, 3):
         places = [
-            Parts(tmp_path / "out.parts", layout, describe(scorer.signature, layout, size=8)) for _ in range(world)
+            ShardFolder(tmp_path / "out.parts", layout, describe(scorer.signature, layout, size=8))
+            for _ in range(world)
         ]
         places[0].begin()
         for rank in reversed(range(world)):
@@ -273,7 +274,7 @@ def test_processes_may_share_the_shards(scorer, tmp_path):
 def test_finished_shards_are_not_scored_again(scorer, tmp_path, monkeypatch):
     shards = cut(sentences(9, 1), references=sentences(9, 2), size=3)
     layout = Layout("text", ("h",))
-    parts = Parts(tmp_path / "out.parts", layout, describe(scorer.signature, layout))
+    parts = ShardFolder(tmp_path / "out.parts", layout, describe(scorer.signature, layout))
     parts.begin()
     scored(scorer, [shards[0], shards[2]], parts)
     again = []

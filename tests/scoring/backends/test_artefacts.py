@@ -17,7 +17,7 @@ import torch
 
 from textmover.files import atomic_folder
 from textmover.scoring import Scorer, save_checkpoint
-from textmover.scoring.backends import BackendError, artefacts, attach, names, preparation, prepare
+from textmover.scoring.backends import BackendError, artefacts, names, preparation, prepare, set_backend
 from textmover.scoring.backends.artefacts import FORMAT, RECORD, Artefact, cache_folder, encoder_hash
 from textmover.scoring.precision_and_backend import apply_precision
 from textmover.types import InputError
@@ -53,7 +53,7 @@ def cache(real_backends, tmp_path, monkeypatch):
 def made(tiny_metric, cache, caplog):
     """An artefact in a cache of its own, and the metric that it is of."""
     metric = tiny_metric()
-    attach(metric, "openvino", "exact")
+    set_backend(metric, "openvino", "exact")
     folder = cache(metric)
     caplog.set_level(logging.INFO)
     caplog.clear()
@@ -88,7 +88,7 @@ def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
 def test_it_is_made_once(made, logged):
     folder, metric = made
     before = (folder / "model.xml").stat().st_mtime_ns
-    attach(metric, "openvino", "exact")
+    set_backend(metric, "openvino", "exact")
     assert (folder / "model.xml").stat().st_mtime_ns == before
     assert logged(logging.INFO) == []
 
@@ -100,7 +100,7 @@ def test_versions_do_not_overwrite_one_another(made, monkeypatch):
     assert folder.name == f"openvino-{version}-exact"
     before = (folder / "model.xml").stat().st_mtime_ns
     monkeypatch.setattr(preparation, "version", lambda name: "2031.1")
-    attach(metric, "openvino", "exact")
+    set_backend(metric, "openvino", "exact")
     assert metric.encoder.runner.folder.name == "openvino-2031.1-exact"
     assert (folder / "model.xml").stat().st_mtime_ns == before
 
@@ -201,13 +201,13 @@ def silence(folder):
 def test_nonsense_is_refused_whatever_its_record_says(tiny_metric, cache, precision, fields):
     """Also where a metric cannot score yet, and nothing but hidden states can be compared."""
     metric = tiny_metric(**fields)
-    attach(metric, "openvino", precision)
+    set_backend(metric, "openvino", precision)
     folder = cache(metric, "openvino", precision)
     silence(folder)
     aim = "exact to 1e-05" if precision == "exact" else rf"within 0\.[15] in {precision}"
     told = rf"to be {aim}, but on the probe pairs it deviates from torch by .*: remove {folder} to have it made again"
     with pytest.raises(BackendError, match=told):
-        attach(metric, "openvino", precision)
+        set_backend(metric, "openvino", precision)
     assert metric.encoder.runner is None
 
 
@@ -215,7 +215,7 @@ def test_one_that_was_never_close_is_not_to_be_made_anew(made, monkeypatch):
     _, metric = made
     monkeypatch.setattr(preparation, "EXACT_BOUND", -1.0)
     with pytest.raises(BackendError, match=r"to be exact to -1, but .* from torch by \S*: set backend='torch', or"):
-        attach(metric, "openvino", "exact")
+        set_backend(metric, "openvino", "exact")
 
 
 # --- places -----------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_does_without(tiny_metric, tm
     (tmp_path / "textmover").write_text("a file where the cache's folder should be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     metric = tiny_metric()
-    attach(metric, "openvino", "exact")
+    set_backend(metric, "openvino", "exact")
     _, warning = logged()
     assert "cannot be kept, so it will be made again in each process" in warning
     assert metric.encoder.runner is not None
@@ -256,7 +256,7 @@ def test_relative_names_of_the_cache_do_not_count(monkeypatch):
 
 def test_a_pickle_whose_artefact_is_gone_says_so(made):
     folder, metric = made
-    attach(metric, "openvino", "exact")
+    set_backend(metric, "openvino", "exact")
     pickled = pickle.dumps(metric.encoder.runner)
     shutil.rmtree(folder)
     with pytest.raises(BackendError, match="to hold a graph for OpenVINO"):
@@ -295,7 +295,7 @@ def test_a_checkpoint_brings_its_artefact_along(tiny_metric, real_backends, tmp_
 def test_a_checkpoint_with_a_damaged_artefact_is_named(tiny_metric, cache, tmp_path):
     """Its own hashes find most of it; a folder that was copied in by hand has none there."""
     metric = tiny_metric()
-    attach(metric, "openvino", "exact")
+    set_backend(metric, "openvino", "exact")
     beside = tmp_path / "metric"
     folder = beside / "backends" / "openvino-exact"
     shutil.copytree(cache(metric), folder)
@@ -315,7 +315,7 @@ def test_a_checkpoint_of_another_version_or_other_layers_is_left_aside(made, tin
     ):
         caplog.clear()
         change(beside / "backends" / "openvino-exact", **entries)
-        attach(metric, "openvino", "exact", beside)
+        set_backend(metric, "openvino", "exact", beside)
         assert metric.encoder.runner.folder == folder
         (only,) = logged(logging.INFO)
         assert line in only
@@ -340,7 +340,7 @@ def test_what_killed_processes_left_goes_with_the_next_preparation(made, killed)
         for place in (folder, folder.with_name("openvino-2019.1-int8"), other / "onnxruntime-1.0-exact"):
             killed(lambda place=place: half_made(place))
         assert len(list(other.iterdir())) == 4
-        attach(metric, "openvino", "exact")
+        set_backend(metric, "openvino", "exact")
         assert sorted(other.iterdir()) == living
     assert not [*folder.parent.glob(".*.part"), *folder.parent.glob(".*.new")]
     assert (folder / "model.bin").is_file()
@@ -349,7 +349,7 @@ def test_what_killed_processes_left_goes_with_the_next_preparation(made, killed)
 def test_an_artefact_that_is_used_says_so(made):
     folder, metric = made
     os.utime(folder / RECORD, (0, 0))
-    attach(metric, "openvino", "exact")
+    set_backend(metric, "openvino", "exact")
     assert time.time() - (folder / RECORD).stat().st_mtime < 600
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from textmover.scoring import Scorer, precision_and_backend
-from textmover.scoring.backends import BackendError, attach, names, preparation, prepare
+from textmover.scoring.backends import BackendError, names, preparation, prepare, set_backend
 from textmover.scoring.precision_and_backend import apply_precision
 from textmover.types import InputError
 
@@ -232,7 +232,10 @@ def test_a_package_that_only_an_export_needs(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = names.util.find_spec
     monkeypatch.setattr(names.util, "find_spec", lambda name: None if name == package else found(name))
-    for run in (lambda one: attach(one, backend, kept), lambda one: prepare(one, backend, kept, tmp_path / "metric")):
+    for run in (
+        lambda one: set_backend(one, backend, kept),
+        lambda one: prepare(one, backend, kept, tmp_path / "metric"),
+    ):
         with pytest.raises(BackendError, match=rf'package {package} .* pip install "textmover\[{extra}\]"'):
             run(tiny_metric())
     assert not list(tmp_path.rglob("backend.json"))

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from textmover.modules.score_deviation import probe_scores
-from textmover.scoring.backends import BackendError, attach
+from textmover.scoring.backends import BackendError, set_backend
 from textmover.scoring.backends import openvino as runner
 from textmover.scoring.backends.artefacts import cache_folder
 from textmover.scoring.precision_and_backend import apply_precision
@@ -85,7 +85,7 @@ def test_no_room_in_the_temporary_folder_either(tiny_metric, cache, full, monkey
     monkeypatch.setattr(openvino, "save_model", unsaved)
     full(Path("/"))
     with pytest.raises(BackendError, match=r"Expected space for the graph.*No space left.*TMPDIR.*backend='torch'"):
-        attach(tiny_metric(), "openvino", "exact")
+        set_backend(tiny_metric(), "openvino", "exact")
 
 
 def operation(kind, size=None):

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from textmover.scoring import EncoderMemory, Scorer
-from textmover.scoring.backends import BackendError, attach, graph, preparation, prepare
+from textmover.scoring.backends import BackendError, graph, preparation, prepare, set_backend
 from textmover.scoring.backends.graph import ArtefactRunner
 from textmover.scoring.backends.preparation import probe_states
 from textmover.scoring.engine import text_features as text_work
@@ -43,7 +43,7 @@ def exported(request):
 
 def states(metric, batch, backend=None, precision="exact") -> list[torch.Tensor]:
     """Hidden states of a batch, of texts alone where they are padded."""
-    attach(metric, backend or "torch", precision)
+    set_backend(metric, backend or "torch", precision)
     with torch.inference_mode():
         return [one[batch.mask] for one in metric.encoder(batch)]
 
@@ -76,7 +76,7 @@ def test_metrics_that_refuse_long_texts_get_a_back_end_too(tiny_encoder, exporte
 
 def test_what_is_padded_does_not_matter(tiny_metric, exported):
     metric = tiny_metric()
-    attach(metric, exported, "exact")
+    set_backend(metric, exported, "exact")
     with torch.inference_mode():
         together = metric.encoder(metric.tokenize(TEXTS[2:5]))[0]
         alone = metric.encoder(metric.tokenize(TEXTS[2:3]))[0]
@@ -106,7 +106,7 @@ def test_scores_and_signature(tiny_encoder, backend):
 def test_copies_and_pickles_compute_the_same(tiny_metric, way, backend):
     metric = tiny_metric()
     batch = metric.tokenize(TEXTS[:3])
-    attach(metric, backend, "exact")
+    set_backend(metric, backend, "exact")
     other = way(metric)
     assert other.signature == metric.signature
     assert other.encoder.runner is not None
@@ -120,7 +120,7 @@ def test_copies_and_pickles_compute_the_same(tiny_metric, way, backend):
 def test_threads_do_not_get_in_each_others_way(tiny_metric, backend):
     metric = tiny_metric()
     batches = [metric.tokenize(TEXTS[start : start + 3]) for start in range(5)] * 4
-    attach(metric, backend, "exact")
+    set_backend(metric, backend, "exact")
     runner = metric.encoder.runner
     assert runner.concurrent is (backend in EXPORTED)
 
@@ -184,7 +184,7 @@ def test_an_encoder_that_reads_each_text_for_itself_has_no_rows(tiny_metric, mon
     monkeypatch.setattr(graph, "row_graph", lambda _: None)  # as it is with relative positions
     metric = tiny_metric()
     prepare(metric, "openvino", "exact", tmp_path)
-    attach(metric, "openvino", "exact", tmp_path)
+    set_backend(metric, "openvino", "exact", tmp_path)
     runner, batch = metric.encoder.runner, metric.tokenize(TEXTS)
     assert runner is not None
     assert runner.row_runner is None
@@ -194,7 +194,7 @@ def test_an_encoder_that_reads_each_text_for_itself_has_no_rows(tiny_metric, mon
 
 def test_what_a_call_returned_outlives_the_next(tiny_metric, exported):
     metric = tiny_metric()
-    attach(metric, exported, "exact")
+    set_backend(metric, exported, "exact")
     one, other = metric.tokenize(TEXTS[:2]), metric.tokenize(TEXTS[2:4])
     first = metric.encoder.runner(one.input_ids, one.mask)[0]
     before = first.clone()
@@ -205,7 +205,7 @@ def test_what_a_call_returned_outlives_the_next(tiny_metric, exported):
 @pytest.mark.parametrize("change", ["load", "cast"])
 def test_other_weights_run_on_torch_again(tiny_metric, exported, change):
     metric = tiny_metric()
-    attach(metric, exported, "exact")
+    set_backend(metric, exported, "exact")
     if change == "load":
         metric.load_state_dict(metric.state_dict())
     else:
@@ -241,7 +241,7 @@ def test_int8_is_close_and_a_text_keeps_its_vectors_in_any_company(tiny_metric, 
 
 def test_other_weights_than_float32_are_refused(tiny_metric, exported):
     with pytest.raises(BackendError, match=r"Expected weights in float32 .* but got bfloat16"):
-        attach(tiny_metric(dtype="bfloat16"), exported, "exact")
+        set_backend(tiny_metric(dtype="bfloat16"), exported, "exact")
 
 
 def test_a_back_end_that_is_not_exact_is_refused_and_torch_runs(tiny_metric, exported, monkeypatch):
@@ -249,7 +249,7 @@ def test_a_back_end_that_is_not_exact_is_refused_and_torch_runs(tiny_metric, exp
     run = ArtefactRunner.__call__
     monkeypatch.setattr(ArtefactRunner, "__call__", lambda *given: [one.round(decimals=2) for one in run(*given)])
     with pytest.raises(InputError, match=r"to be exact to 1e-05, but .* set backend='torch'"):
-        attach(metric, exported, "exact")
+        set_backend(metric, exported, "exact")
     assert metric.encoder.runner is None
 
 
@@ -272,14 +272,14 @@ def test_nothing_reports_its_use(tiny_encoder, real_backends, backend):
 def test_deviations_with_a_real_encoder(embedded_metric, preset):
     metric = embedded_metric(preset)
     for backend in EXPORTED:
-        assert attach(metric, backend, "exact") <= 1e-6
-        assert 1e-4 < attach(metric, backend, "int8") <= AUTO_BOUND
+        assert set_backend(metric, backend, "exact") <= 1e-6
+        assert 1e-4 < set_backend(metric, backend, "int8") <= AUTO_BOUND
 
 
 @pytest.mark.parametrize("spoilt", [torch.nan, 1.0])
 def test_rows_are_measured_like_everything_else(tiny_metric, monkeypatch, spoilt):
     metric = tiny_metric()
-    attach(metric, "openvino", "exact")
+    set_backend(metric, "openvino", "exact")
     runner, encoder = metric.encoder.runner, metric.encoder
     assert preparation._deviation(metric, encoder, runner) <= 1e-5
     assert probe_states(metric, encoder, runner) <= 1e-5
@@ -293,4 +293,4 @@ def test_rows_are_measured_like_everything_else(tiny_metric, monkeypatch, spoilt
     assert not preparation._deviation(metric, encoder, runner) <= 1e-2
     assert not probe_states(metric, encoder, runner) <= 1e-2
     with pytest.raises(BackendError, match="on the probe pairs it deviates from torch"):
-        attach(metric, "openvino", "exact")
+        set_backend(metric, "openvino", "exact")

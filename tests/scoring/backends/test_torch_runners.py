@@ -11,7 +11,7 @@ from torch import nn
 
 from textmover.modules.encoder.encoder import Encoder, EncoderGraph
 from textmover.scoring import Scorer
-from textmover.scoring.backends import attach, onnxruntime, openvino, torch_runners
+from textmover.scoring.backends import onnxruntime, openvino, set_backend, torch_runners
 from textmover.scoring.backends.torch_runners import PackedRunner, packed_runner
 
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -143,7 +143,7 @@ def metric(tiny_metric):
     """A metric whose encoder runs with packed weights."""
     found = tiny_metric()
     runner_of(found.encoder.graph())
-    attach(found, "torch", "exact")
+    set_backend(found, "torch", "exact")
     assert isinstance(found.encoder.runner, PackedRunner)
     return found
 
@@ -176,7 +176,7 @@ def test_trained_weights_are_not_scored_with_the_old_ones(metric, caplog):
     assert metric.encoder.runner is None
     assert not torch.allclose(new, old)
     assert "the copy that torch prepared is dropped" in caplog.text
-    attach(metric, "torch", "exact")
+    set_backend(metric, "torch", "exact")
     with torch.inference_mode():
         torch.testing.assert_close(metric.encoder(batch)[0], new, rtol=0, atol=1e-5)
 
@@ -199,7 +199,7 @@ def test_an_encoder_whose_states_would_change_is_left_alone(tiny_metric, monkeyp
 
     monkeypatch.setattr(torch_runners, "_packed", wrong)
     caplog.set_level(logging.WARNING)
-    attach(metric, "torch", "exact")
+    set_backend(metric, "torch", "exact")
     assert metric.encoder.runner is None
     assert "Weights stay unpacked" in caplog.text
 

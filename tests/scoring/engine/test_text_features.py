@@ -10,7 +10,7 @@ import torch
 from textmover import Scorer
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import Engine
-from textmover.scoring.engine.text_features import DeviceMemoryError, attempts
+from textmover.scoring.engine.text_features import DeviceMemoryError, out_of_memory_retries
 from textmover.types import InputError
 from textmover.types.tokens import Ragged
 
@@ -164,7 +164,7 @@ class Work:
 
 
 def in_room(work: Work, device: torch.device, **options: object) -> int:
-    for attempt in attempts(device, **options):
+    for attempt in out_of_memory_retries(device, **options):
         with attempt:
             found = work()
     return found

@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from textmover.scoring.engine.threads import MOST, spread, worker_count
+from textmover.scoring.engine.threads import MOST, map_in_threads, worker_count
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def test_results_come_in_order(workers, count):
         time.sleep(0.001 * (item % 3))
         return item, torch.is_inference_mode_enabled(), torch.get_num_threads()
 
-    found = list(spread(work, iter(range(count)), workers))
+    found = list(map_in_threads(work, iter(range(count)), workers))
     share = 4 if count < 2 or workers == 1 else 4 // workers
     assert found == [(item, True, share) for item in range(count)]
     assert torch.get_num_threads() == 4
@@ -40,7 +40,7 @@ def test_several_threads_work_and_items_are_drawn_a_few_ahead():
         time.sleep(0.002)
         return item
 
-    results = spread(work, items(), 2)
+    results = map_in_threads(work, items(), 2)
     next(results)
     assert len(drawn) <= 7
     assert list(results) == list(range(1, 100))
@@ -59,13 +59,13 @@ def test_an_error_comes_out_and_the_rest_is_dropped(workers):
         return item
 
     with pytest.raises(ValueError, match="stop"):
-        list(spread(work, range(1000), workers))
+        list(map_in_threads(work, range(1000), workers))
     assert len(done) < 20
     assert torch.get_num_threads() == 4
 
 
 def test_whoever_stops_listening_leaves_nothing_behind():
-    results = spread(lambda item: item, range(1000), 2)
+    results = map_in_threads(lambda item: item, range(1000), 2)
     assert next(results) == 0
     results.close()
     assert torch.get_num_threads() == 4

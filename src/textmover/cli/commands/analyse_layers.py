@@ -10,7 +10,7 @@ from textmover.experiments.anisotropy import Estimate
 from textmover.experiments.papers.layer_similarity import SIMILARITIES, analyse, draw_layers
 from textmover.experiments.papers.specification import LayerSpec
 from textmover.files import check_output, check_unnamed, write_output
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.report import check_matplotlib, report_files
 from textmover.report.table_formats import number, pick, plain
 from textmover.terminal import print_table, progress_bars
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
         check_matplotlib()
     centerings = tuple(dict.fromkeys(options.centering))
     spec = LayerSpec("", NAME, options.data, options.column, centerings, options.texts, options.pairs)
-    with flags_named({"column": "--column"}), progress_bars(shown=not options.quiet) as advance:
+    with errors_with_flag_names({"column": "--column"}), progress_bars(shown=not options.quiet) as advance:
         analysis, encoder = analyse(spec, options.data, options.encoder, options, advance)
     rows = [(row.centering, str(row.layer), pick(row, *SIMILARITIES)) for row in analysis.rows]
     lines = [

@@ -8,7 +8,7 @@ import logging
 import sys
 from pathlib import Path
 
-from textmover.scoring.cache.state_folders import Place, other_versions, places, remove
+from textmover.scoring.cache.state_folders import CacheEntry, other_versions, places, remove
 from textmover.terminal import print_table
 from textmover.types import InputError
 
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(f"{folder} holds nothing\n")
 
 
-def _entry(place: Place) -> dict[str, str | int | float]:
+def _entry(place: CacheEntry) -> dict[str, str | int | float]:
     identity = place.identity
     return {
         "encoder": identity["type"],

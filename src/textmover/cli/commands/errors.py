@@ -12,7 +12,7 @@ from textmover.cli.options.input_tables import rows_of
 from textmover.readers.lines import check_once
 from textmover.readers.row_streams import GivenTexts
 from textmover.report.error_spans.output import SUFFIXES, check_kept, write_marked
-from textmover.report.error_spans.records import MarkedLine, confident
+from textmover.report.error_spans.records import MarkedLine, filter_by_confidence
 from textmover.report.explanation.output import choose_target
 from textmover.runs.progress import Advance, progress_bar
 from textmover.runs.score_run import scorer_and_shards
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         lines = _marked(scorer, shards, columns, left_out, advance)
         if isinstance(rows, GivenTexts):
             lines = (one._replace(line=None) for one in lines)
-        count = write_marked(target, (confident(one, options.least_confidence) for one in lines), columns)
+        count = write_marked(target, (filter_by_confidence(one, options.least_confidence) for one in lines), columns)
     if left_out:
         logger.warning("Left out: %s; the first: %s", plural(len(left_out), "row"), left_out[0])
     warned = {name: one for name, one in count.flags.items() if name != "unreferenced" or not options.quiet}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from textmover.cli.commands.paper_experiment import load_experiment, run_experiment
 from textmover.experiments.evaluation import agreement, output
 from textmover.experiments.evaluation.metrics import Metrics
-from textmover.experiments.evaluation.sets import read_ready, read_sets, scores_files, set_files, write_scores
+from textmover.experiments.evaluation.sets import read_precomputed, read_sets, scores_files, set_files, write_scores
 from textmover.files import check_folder
 from textmover.meta_evaluation import Protocol, evaluate
 from textmover.readers.error_spans import marked_description
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
         check_folder(options.report, "--report")
         check_jinja()
     sets = read_sets(options, files)
-    ready = read_ready(options, sets, files, paths)
+    ready = read_precomputed(options, sets, files, paths)
     metrics.check(sets, ready)
     asked = agreement.questions(sets, protocol, options)
     metrics.load()

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator
 
 from textmover.cli.options.input_tables import refuse_table_options, source_of
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.lines import check_once
 from textmover.runs.mbr_output import choose_output, open_output, refuse_breaks
 from textmover.runs.progress import Advance, progress_bar
@@ -34,7 +34,7 @@ FLAGS = {**COLUMNS, "number": "--num-candidates", "format": "--data-format"}
 def run(options: argparse.Namespace) -> None:
     """Choose among the candidates that the options name."""
     take_default(options)
-    with flags_named(FLAGS):
+    with errors_with_flag_names(FLAGS):
         sets = _sets(options)
     paths = [sets.path] if isinstance(sets, CandidateTable) else list(sets.paths)
     check_once([*paths, options.fit_on])
@@ -112,7 +112,7 @@ def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
 
 def _reading(sets: CandidateSets, format: str) -> Generator[Candidates, None, None]:
     """Yield the segments; raise an error for texts that would break lines of the output."""
-    with flags_named(FLAGS):
+    with errors_with_flag_names(FLAGS):
         for candidates in sets:
             refuse_breaks(candidates, format)
             yield candidates

@@ -15,7 +15,7 @@ from textmover.experiments.papers.sections import compute, figure_path
 from textmover.files import check_output, write_output
 from textmover.report import check_matplotlib
 from textmover.report.table_formats import PAGE_FORMATS, Page, page_text, print_blocks
-from textmover.safe_reading import Place, converted, read_yaml
+from textmover.safe_reading import YamlPosition, converted, read_yaml
 from textmover.scoring.metric_field_options import FIELD, field_flag, given_fields
 from textmover.terminal import progress_bars
 from textmover.types import InputError
@@ -36,7 +36,7 @@ MOST_GAPS = 3  # missing values that the final error names; the tables have note
 
 def load_experiment(path: str | Path) -> Experiment:
     """Read and check an experiment, a YAML file with the fields of :class:`Experiment`."""
-    return converted(Experiment, read_yaml(path), Place(str(path)))
+    return converted(Experiment, read_yaml(path), YamlPosition(str(path)))
 
 
 def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:

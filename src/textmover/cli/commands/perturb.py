@@ -14,7 +14,7 @@ from textmover.cli.options import perturbations
 from textmover.files import atomic_file, check_output, output_format
 from textmover.perturbations.registry import ALIASES, KINDS, perturb_texts
 from textmover.perturbations.severity import shipped_table
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.segments import read_texts
 from textmover.terminal import print_table, progress_bars
 from textmover.types import InputError, plural
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
     if options.output is not None:
         target = check_output(options.output, [options.input])
         form = output_format(target, options.format, SUFFIXES)
-    with flags_named(perturbations.FLAGS):
+    with errors_with_flag_names(perturbations.FLAGS):
         types, left_out = perturbations.chosen_types(options)
         texts = read_texts(options.input, options.column, split=options.split or "train")
         perturbations.warn_of_other_languages(texts)

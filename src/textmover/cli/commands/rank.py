@@ -12,7 +12,7 @@ from textmover.cli.options.input_tables import first_set_flag, source_of
 from textmover.cli.options.scored_systems import chosen_output, refuse_metric, score_texts, scored_systems, write
 from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.score_arrays import Vector, group_positions
-from textmover.readers.column_flags import COLUMN_FLAGS, flags_named
+from textmover.readers.column_flags import COLUMN_FLAGS, errors_with_flag_names
 from textmover.readers.system_scores import READY, SystemTable, read_system_table, table_of_systems
 from textmover.report.paper_sentences import rank_tests
 from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
@@ -107,7 +107,7 @@ def _read_long_table(options: argparse.Namespace) -> _Scored:
         take_default(options)
     else:
         refuse_metric(options, "--metric-column")
-    with flags_named(FLAGS):
+    with errors_with_flag_names(FLAGS):
         table = read_system_table(
             options.data,
             system=options.system_column,

@@ -13,7 +13,7 @@ from textmover.experiments.evaluation.metrics import Metrics
 from textmover.experiments.evaluation.sets import check_scores_file, write_scores
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.report import check_matplotlib, report_files
 from textmover.report.table_formats import Page, page_text, print_blocks
 from textmover.terminal import progress_bars
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
     files = _files(options)
     keep = None if options.keep is None else check_scores_file(options.keep, [options.input], "--keep")
     metrics = Metrics(options)
-    with flags_named(FLAGS):
+    with errors_with_flag_names(FLAGS):
         types, left_out = perturbations.chosen_types(options, NEEDED_HERE)
         if types.pop("identity", None) is not None and options.types is not None:
             raise InputError("Expected `types` that change a text, but got identity: leave it out.")

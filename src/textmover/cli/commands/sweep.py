@@ -17,7 +17,7 @@ from textmover.meta_evaluation.significance.bootstrap import undefined_draws
 from textmover.readers.public_sets.catalogue import place_of
 from textmover.report import check_matplotlib, report_files
 from textmover.report.table_formats import number, plain
-from textmover.scoring.metric_field_options import given_fields, written
+from textmover.scoring.metric_field_options import given_fields, option_text
 from textmover.scoring.metric_set import Settings, scorers
 from textmover.scoring.scorer_from_options import take_by_language
 from textmover.terminal import print_table, progress_bars
@@ -101,7 +101,7 @@ def _print(results: Sequence[sweep.SettingResult], best: int | None, samples: in
         interval = f"{number(result.interval.low)} to {number(result.interval.high)}"
         groups = [str(result.mean.groups)] if differ else []
         row = [pearson, interval, spearman, kendall, *groups, "*" if index == best else ""]
-        rows.append([*map(written, result.values.values()), *row])
+        rows.append([*map(option_text, result.values.values()), *row])
     print_table(headers, rows, numbers=headers[:-1], narrow=headers)
     notes = [f"\nIntervals are those of the mean Pearson (bootstrap, {plural(samples, 'draw')} of whole references).\n"]
     if most := max(result.interval.undefined for result in results):
@@ -116,6 +116,6 @@ def _print(results: Sequence[sweep.SettingResult], best: int | None, samples: in
         where = "" if len(lower) == len(results) else " in some settings"
         notes.append(f"Lower scores are better{where}, so negative correlations mean agreement there.\n")
     if best is not None and len(results) > 1:
-        setting = ", ".join(f"{name}={written(value)}" for name, value in results[best].values.items())
+        setting = ", ".join(f"{name}={option_text(value)}" for name, value in results[best].values.items())
         notes.append(f"Best: {setting}. {OPTIMISTIC.format(n=len(results))}\n")
     sys.stdout.write("".join(notes))

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from textmover.readers.column_flags import COLUMN_OPTIONS, files_of, flags_named
+from textmover.readers.column_flags import COLUMN_OPTIONS, errors_with_flag_names, files_of
 from textmover.readers.row_streams import GivenTexts, Rows, TableFile, TextFiles
 from textmover.readers.segments import Columns, read_segments
 from textmover.scoring.scorer_from_options import references_of, source_column
@@ -70,5 +70,5 @@ def read_tables(paths: Sequence[str], options: argparse.Namespace) -> list[list[
         score=options.score_column or "score",
         groups=tuple(dict.fromkeys(getattr(options, "group", None) or ())),
     )
-    with flags_named():
+    with errors_with_flag_names():
         return [read_segments(path, columns, split=options.split or "train") for path in paths]

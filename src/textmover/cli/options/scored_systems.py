@@ -11,7 +11,7 @@ from typing import NamedTuple
 from textmover.cli.options.input_tables import first_set_flag, refuse_table_options, source_of
 from textmover.files import write_output
 from textmover.meta_evaluation.statistics.score_arrays import Vector
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.judgements.rows import read_cells
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.row_streams import Row, TableFile, TextFiles
@@ -92,7 +92,7 @@ def _read_systems(options: argparse.Namespace) -> ScoredSystems:
     # Without --data, its options apply to the table of scores.
     for_scores = options.data is None
     split = (options.split if for_scores else None) or "train"
-    with flags_named({"columns": "--score-columns"}):
+    with errors_with_flag_names({"columns": "--score-columns"}):
         table = read_system_scores(
             options.scores, options.score_columns, format=options.data_format if for_scores else None, split=split
         )
@@ -165,7 +165,7 @@ def _files(options: argparse.Namespace) -> TextFiles | TableFile:
 
 def _rows(files: TextFiles | TableFile) -> list[Row]:
     """Read all rows, so that invalid texts are reported before the metric is loaded."""
-    with flags_named():
+    with errors_with_flag_names():
         rows = list(files)
     if not rows:
         raise InputError(f"Expected at least one segment to compare on, but {files.systems[0]} has none.")

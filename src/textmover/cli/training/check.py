@@ -12,7 +12,7 @@ from textmover.checkpoints.loading import load_metric
 from textmover.data.table_check import check_table
 from textmover.files import atomic_file, check_output
 from textmover.modules.tokens.text_flags import text_flags
-from textmover.readers.column_flags import COLUMN_FLAGS, flags_named
+from textmover.readers.column_flags import COLUMN_FLAGS, errors_with_flag_names
 from textmover.terminal import print_table
 from textmover.types import InputError
 
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> None:
     roles = ("hypothesis", "references", "score", "source", "annotator", "groups")
     columns = {role: getattr(options, f"{ROLES.get(role, role)}_column") for role in roles}
     metric = load_metric(default_metric({}))
-    with flags_named({**COLUMN_FLAGS, "groups": "--group-column", "scale": "--scale"}):
+    with errors_with_flag_names({**COLUMN_FLAGS, "groups": "--group-column", "scale": "--scale"}):
         result = check_table(
             options.table,
             columns,

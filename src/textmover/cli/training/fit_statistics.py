@@ -10,10 +10,10 @@ from typing import Any
 
 from textmover.checkpoints.statistics_files import size_of, unfitted_statistics
 from textmover.files import check_output
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.lines import check_once
 from textmover.readers.segments import read_texts
-from textmover.scoring.metric_field_options import field_flag, given_fields, written
+from textmover.scoring.metric_field_options import field_flag, given_fields, option_text
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import build_scorer, take_by_language, take_default, warn_of_few
 from textmover.types import InputError, plural
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> None:
     if options.split is not None and options.column is None:
         raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
     check_once(options.data)
-    with flags_named({"column": "--column"}):
+    with errors_with_flag_names({"column": "--column"}):
         texts_by_file = [read_texts(path, options.column, split=options.split or "train") for path in options.data]
     texts = [text for file_texts in texts_by_file for text in file_texts]
     if not any(map(str.strip, texts)):
@@ -73,7 +73,7 @@ def _with_statistic(options: argparse.Namespace, name: str) -> tuple[Scorer, dic
     if field in fields:
         raise InputError(
             f"Expected a metric that reads {what}, but got `{_flag(field, fields[field])}`: leave it out, or give "
-            f"{written(value)}."
+            f"{option_text(value)}."
         )
     return build_scorer(options, **{field: value}), {field: value}
 
@@ -94,9 +94,9 @@ def _hint(options: argparse.Namespace, changes: dict[str, Any], output: Path) ->
     model = ["--model", options.model, *(["--revision", options.revision] if options.revision else [])]
     files = [part for path in (*(options.statistics or ()), str(output)) for part in ("--statistics", path)]
     fields = {**given_fields(options), **changes}.items()
-    flags = [part for field, value in fields for part in (field_flag(field), written(value))]
+    flags = [part for field, value in fields for part in (field_flag(field), option_text(value))]
     return shlex.join(["textmover", "score", "-i", "hypotheses.txt", "references.txt", *model, *flags, *files])
 
 
 def _flag(field: str, value: Any) -> str:
-    return f"{field_flag(field)} {written(value)}"
+    return f"{field_flag(field)} {option_text(value)}"

@@ -21,7 +21,7 @@ from pytorch_lightning.utilities.memory import garbage_collection_cuda
 
 from textmover.cli.training.train import TrainCLI, quiet_lightning, run_training
 from textmover.experiments.search import study
-from textmover.experiments.search.space import check_keys, judged_print
+from textmover.experiments.search.space import check_keys, validation_fingerprint
 from textmover.files import held_lock
 from textmover.runs.exit_codes_and_signals import causes
 from textmover.training.trainer_checks import check_moved
@@ -111,7 +111,7 @@ class _ObjectiveRecorder(pl.Callback):
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Report the fingerprint of the validation data before the first step."""
-        self.judged(judged_print(trainer.datamodule))  # type: ignore[attr-defined]
+        self.judged(validation_fingerprint(trainer.datamodule))  # type: ignore[attr-defined]
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Record the objective; raise an error if validation does not log it."""

@@ -29,14 +29,14 @@ from textmover.cli.argparse_messages import reworded
 from textmover.cli.options.help_files import repeated_option
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_recipe
-from textmover.runs.exit_codes_and_signals import Terminated, causes, guarded, set_up_logging
+from textmover.runs.exit_codes_and_signals import Terminated, causes, exit_code_context, set_up_logging
 from textmover.runs.process_supervision import check_manual_start
 from textmover.safe_reading import NotYamlError, load_yaml
-from textmover.training.base_module import StageModule
+from textmover.training.base_module import BaseTrainingModule
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
 from textmover.training.export_after_fit import ExportOptions, check_base, finish_run
 from textmover.training.sharding import ShardedStrategy
-from textmover.training.trainer_checks import SayHowToResume, check_moved, check_precision, chosen_accelerator
+from textmover.training.trainer_checks import ResumeHint, check_moved, check_precision, chosen_accelerator
 from textmover.types import InputError
 
 RESOLVED = ("last", "hpc")  # values of `ckpt_path` that Lightning resolves itself
@@ -182,7 +182,7 @@ class TrainCLI(LightningCLI):
         options = self._export_options()
         if options.folder is not None:
             _check_writable(Path(options.folder))
-        if isinstance(self.model, StageModule):
+        if isinstance(self.model, BaseTrainingModule):
             check_base(self.model.metric, options)
         if isinstance(self.datamodule, SourcesDataModule):
             self.datamodule.resume_other_data = self.config[self.subcommand].get("resume_other_data")
@@ -190,7 +190,7 @@ class TrainCLI(LightningCLI):
     def after_fit(self) -> None:
         """Report the gain on every evaluation part, and export the metric."""
         module, data, trainer = self.model, self.datamodule, self.trainer
-        if not isinstance(module, StageModule) or not isinstance(data, SourcesDataModule):
+        if not isinstance(module, BaseTrainingModule) or not isinstance(data, SourcesDataModule):
             return
         if trainer.fast_dev_run or trainer.interrupted:
             return
@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     set_up_logging()
     quiet_lightning()
-    with guarded() as outcome:
+    with exit_code_context() as outcome:
         if problem := repeated_option(arguments):
             raise InputError(f"{problem}.")
         run_training(arguments)
@@ -237,7 +237,7 @@ def run_training(
             args=arguments,
             save_config_kwargs={"overwrite": True},
             trainer_defaults={
-                "callbacks": [RandomState(), SayHowToResume(), *callbacks],
+                "callbacks": [RandomState(), ResumeHint(), *callbacks],
                 "use_distributed_sampler": False,  # the data module distributes the batches
                 "enable_model_summary": False,
                 "enable_progress_bar": sys.stdout.isatty(),

@@ -21,7 +21,7 @@ from textmover.data.error_spans.segment_augmentation import (
     with_references,
 )
 from textmover.data.leakage import PairFile, segment_pairs, warn_of_shared, without_files
-from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, share_note, split_held_back, taken_by_hash, text_hash
+from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, sample_by_hash, share_note, split_held_back, text_hash
 from textmover.data.training_sources import Batch, Source, Tokenize
 from textmover.perturbations.parsed_clauses import Parse
 from textmover.readers.error_spans import MarkedColumns, read_marked
@@ -227,7 +227,7 @@ class MarkedDataModule(SourcesDataModule):
             (training, held), left_out = without_files([training, held], self.without, segment_pairs)
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({plural(left_out, 'segment')} left out)"
-        training = taken_by_hash(training, self.most, lambda one: (one.hypothesis, *one.references, one.source or ""))
+        training = sample_by_hash(training, self.most, lambda one: (one.hypothesis, *one.references, one.source or ""))
         parts = {"training": training, HELD_BACK: held}
         self._check_sizes("segments", parts, "give more marked texts")
         shared = warn_of_shared(HELD_BACK, training, held)

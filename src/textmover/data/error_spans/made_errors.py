@@ -25,7 +25,7 @@ from textmover.data.generated.datamodule import (
 from textmover.data.leakage import PairFile, segment_pairs, without_files
 from textmover.data.split import HELD_BACK_SHARE, split_held_back
 from textmover.data.training_sources import Source
-from textmover.perturbations.editable_sentences import WordPool, mixed
+from textmover.perturbations.editable_sentences import WordPool, shuffled
 from textmover.perturbations.parsed_clauses import Parse
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.registry import all_perturbations
@@ -138,7 +138,7 @@ def made_errors(
     counts: Counter[str] = Counter()
     result: list[MarkedSegment] = []
     for text, pool, rng in with_neighbours(texts, seed):
-        order = sorted(mixed(kinds, rng), key=lambda kind: counts[kind] / types[kind])
+        order = sorted(shuffled(kinds, rng), key=lambda kind: counts[kind] / types[kind])
         tries = (_damaged(text, kind, seed + attempt, pool, rng) for attempt in range(ATTEMPTS) for kind in order)
         versions_of_text = distinct_versions(tries, versions)
         counts.update(version.groups["kind"] for version in versions_of_text)

@@ -14,7 +14,7 @@ from typing import Any
 from textmover.data.datamodule import HELD_BACK
 from textmover.data.generated.datamodule import SentencesDataModule, check_damage, check_words, with_neighbours
 from textmover.data.labelled import TASKS, LabelledSource, LabelledText, LabelsDataModule
-from textmover.data.split import HELD_BACK_SHARE, is_held_back, parted
+from textmover.data.split import HELD_BACK_SHARE, is_held_back, partition
 from textmover.data.training_sources import Source
 from textmover.perturbations.editable_sentences import (
     Edit,
@@ -24,8 +24,8 @@ from textmover.perturbations.editable_sentences import (
     WordPool,
     keyed_random,
     listed,
-    mixed,
-    one_by_chance,
+    random_choice,
+    shuffled,
 )
 from textmover.perturbations.perturbations import PERTURBATIONS
 from textmover.safe_reading import read_yaml
@@ -54,16 +54,16 @@ def _cores(phrase: Phrase, cores: Mapping[int, str]) -> Phrase:
 
 def _exchanged(phrase: Phrase, options: Mapping[int, Sequence[str]], degree: int, rng: Random) -> Edit | None:
     """Replace the words at ``degree`` of the positions by one of their options; articles before them stay unchanged."""
-    places = mixed([place for place, forms in options.items() if forms], rng)[:degree]
+    places = shuffled([place for place, forms in options.items() if forms], rng)[:degree]
     if len(places) < degree:
         return None
-    changed = _cores(phrase, {place: one_by_chance(options[place], rng) for place in places})
+    changed = _cores(phrase, {place: random_choice(options[place], rng) for place in places})
     return Edit(changed.text, tuple(phrase.words[place] for place in places))
 
 
 def _without_function_words(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     """Omit function words."""
-    places = mixed([place for place, word in enumerate(phrase.words) if word.core and word.function], rng)[:degree]
+    places = shuffled([place for place, word in enumerate(phrase.words) if word.core and word.function], rng)[:degree]
     if len(places) < degree or len(phrase.words) < degree + 2:
         return None
     remaining = [word for place, word in enumerate(phrase.words) if place not in places]
@@ -76,7 +76,7 @@ def _with_extra_function_words(phrase: Phrase, degree: int, rng: Random, pool: W
     if len(words) < 2:
         return None
     for _ in range(degree):
-        words.insert(int(rng.random() * (len(words) + 1)), Word("", one_by_chance(INSERTED, rng), ""))
+        words.insert(int(rng.random() * (len(words) + 1)), Word("", random_choice(INSERTED, rng), ""))
     return Edit(replace(phrase, words=tuple(words)).text, ())
 
 
@@ -236,7 +236,7 @@ class AcceptabilityDataModule(SentencesDataModule):
         """Read the sentences, damage them, and add human labels."""
         all_texts, texts = self._sentences()
         vocabulary = known_words(all_texts)
-        sides = parted(texts, (is_held_back(text, self.held_back) for text in texts))
+        sides = partition(texts, (is_held_back(text, self.held_back) for text in texts))
         training, damaged = (labelled_versions(side, self.kinds, self.seed, vocabulary, self.bare) for side in sides)
         for name, part in (("training", training), ("held-back", damaged)):
             if len(part) < 4:

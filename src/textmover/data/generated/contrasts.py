@@ -18,7 +18,7 @@ from textmover.data.generated.events import BOOKS, EQUIVALENT, REWORDING, WRONG_
 from textmover.data.leakage import PairFile, segment_pairs, without_files
 from textmover.data.split import HELD_BACK_SHARE, text_hash
 from textmover.data.training_sources import Source
-from textmover.perturbations.editable_sentences import WordPool, by_weight, keyed_random
+from textmover.perturbations.editable_sentences import WordPool, keyed_random, weighted_order
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.registry import all_perturbations
 from textmover.perturbations.severity import shipped_table
@@ -177,7 +177,7 @@ def contrast_segments(reworded: Sequence[Segment], types: Mapping[str, float], s
 
     segments: list[Segment] = []
     for text, pool, rng in with_neighbours(list(by_text), seed):
-        tries = (damaged(text, kind, pool) for kind in by_weight(types, rng))
+        tries = (damaged(text, kind, pool) for kind in weighted_order(types, rng))
         wrong = next(filter(None, tries), None)
         if wrong is not None:
             equal = damaged(text, EQUIVALENT, pool)

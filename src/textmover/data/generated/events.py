@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from textmover.data.generated.acceptability import ungrammatical
-from textmover.perturbations.editable_sentences import by_weight, keyed_random, mixed, one_by_chance
+from textmover.perturbations.editable_sentences import keyed_random, random_choice, shuffled, weighted_order
 from textmover.perturbations.severity import shipped_table
 from textmover.safe_reading import read_yaml
 from textmover.types import Segment
@@ -34,7 +34,7 @@ WRONG_EVENTS = ("number", "entity", "roles", *VERSIONS, "insert", GRAMMAR)
 
 
 @dataclass(frozen=True)
-class Telling:
+class EventText:
     """Verbalisation of an event: wording, values and frames."""
 
     book: Mapping[str, Any]
@@ -46,10 +46,10 @@ class Telling:
 
 
 @cache
-def book_of(name: str) -> Any:
+def event_templates(name: str) -> Any:
     """Return the events, slots and frames of a shipped file, including those that it inherits by ``like``."""
     book = read_yaml(BOOKS[name])
-    return {**book_of(book["like"]), **book} if "like" in book else book
+    return {**event_templates(book["like"]), **book} if "like" in book else book
 
 
 def event_segments(
@@ -70,8 +70,8 @@ def event_segments(
     for number in range(events):
         rng = keyed_random(f"{seed}\nevent {number}")
         telling = _drawn(rng, books, trained)
-        reference = tell(telling)
-        texts = {REWORDING: tell(_reworded(telling, rng)), EQUIVALENT: tell(_other_words(telling, rng))}
+        reference = verbalise(telling)
+        texts = {REWORDING: verbalise(_reworded(telling, rng)), EQUIVALENT: verbalise(_other_words(telling, rng))}
         kind_of_value, value = _with_another_value(telling, rng)
         wrong = {
             "roles": _exchanged(telling),
@@ -79,11 +79,11 @@ def event_segments(
             kind_of_value: value,
             "insert": _framed(telling, rng),
         }
-        copies = {kind: tell(copy) for kind, copy in wrong.items() if copy is not None}
+        copies = {kind: verbalise(copy) for kind, copy in wrong.items() if copy is not None}
         if (broken := ungrammatical(reference, "confused", seed=number)) is not None:
             copies[GRAMMAR] = broken
         weights = None if types is None else {kind: types.get(kind, 0.0) for kind in copies}
-        order = mixed(list(copies), rng) if weights is None else by_weight(weights, rng)
+        order = shuffled(list(copies), rng) if weights is None else weighted_order(weights, rng)
         texts |= {kind: copies[kind] for kind in order[:2]}
         segments += [
             Segment(text, (reference,), score=_rating(kind, reference, text), groups={"contrast": kind})
@@ -93,7 +93,7 @@ def event_segments(
     return segments
 
 
-def tell(telling: Telling) -> str:
+def verbalise(telling: EventText) -> str:
     """Return the sentence of a verbalised event."""
     text = telling.event[telling.version][telling.way]
     for frame, way in telling.frames:
@@ -110,21 +110,21 @@ def _rating(kind: str, reference: str, text: str) -> float:
     return round(100 * (1 - shipped_table().severity("repeat" if kind == GRAMMAR else kind, 1, share)), 1)
 
 
-def _drawn(rng: Random, books: Sequence[str], trained: bool) -> Telling:
+def _drawn(rng: Random, books: Sequence[str], trained: bool) -> EventText:
     events = [
-        (book_of(name), event)
+        (event_templates(name), event)
         for name in books
-        for number, event in enumerate(book_of(name)["events"])
+        for number, event in enumerate(event_templates(name)["events"])
         if (number % NEVER_TRAINED != 0) == trained
     ]
-    book, event = one_by_chance(events, rng)
-    order = mixed(range(len(book["frames"])), rng)[: one_by_chance(FRAMES, rng)]
+    book, event = random_choice(events, rng)
+    order = shuffled(range(len(book["frames"])), rng)[: random_choice(FRAMES, rng)]
     frames = tuple((frame, int(rng.random() * len(book["frames"][frame]))) for frame in order)
     way = int(rng.random() * len(event["ways"]))
-    return _with_values(Telling(book, event, way, {}, frames), rng)
+    return _with_values(EventText(book, event, way, {}, frames), rng)
 
 
-def _with_values(telling: Telling, rng: Random) -> Telling:
+def _with_values(telling: EventText, rng: Random) -> EventText:
     """Fill each empty slot with a random value; slots of one kind get different values."""
     book, values = telling.book, dict(telling.values)
     texts = [telling.event["ways"][telling.way], *(book["frames"][frame][way] for frame, way in telling.frames)]
@@ -132,18 +132,18 @@ def _with_values(telling: Telling, rng: Random) -> Telling:
         used = {value for other, (value, _) in values.items() if other.rstrip(NUMBERS) == kind}
         free = [value for value in range(len(book["slots"][kind])) if value not in used]
         if name not in values:
-            value = one_by_chance(free, rng)
+            value = random_choice(free, rng)
             values[name] = (value, int(rng.random() * len(book["slots"][kind][value])))
     return replace(telling, values=values)
 
 
-def _reworded(telling: Telling, rng: Random) -> Telling:
+def _reworded(telling: EventText, rng: Random) -> EventText:
     others = [way for way in range(len(telling.event["ways"])) if way != telling.way]
     frames = tuple((frame, int(rng.random() * len(telling.book["frames"][frame]))) for frame, _ in telling.frames)
-    return _other_words(replace(telling, way=one_by_chance(others, rng), frames=frames), rng)
+    return _other_words(replace(telling, way=random_choice(others, rng), frames=frames), rng)
 
 
-def _other_words(telling: Telling, rng: Random) -> Telling:
+def _other_words(telling: EventText, rng: Random) -> EventText:
     """Draw other wordings of the values."""
     slots = telling.book["slots"]
     ways = {name: len(slots[name.rstrip(NUMBERS)][value]) for name, (value, _) in telling.values.items()}
@@ -151,7 +151,7 @@ def _other_words(telling: Telling, rng: Random) -> Telling:
     return replace(telling, values=values)
 
 
-def _exchanged(telling: Telling) -> Telling | None:
+def _exchanged(telling: EventText) -> EventText | None:
     """Swap the first and second value of a kind."""
     for name, value in telling.values.items():
         other = f"{name[:-1]}2"
@@ -160,18 +160,18 @@ def _exchanged(telling: Telling) -> Telling | None:
     return None
 
 
-def _with_another_value(telling: Telling, rng: Random) -> tuple[str, Telling]:
-    name = one_by_chance(list(telling.values), rng)
+def _with_another_value(telling: EventText, rng: Random) -> tuple[str, EventText]:
+    name = random_choice(list(telling.values), rng)
     rest = {other: value for other, value in telling.values.items() if other != name}
     while (changed := _with_values(replace(telling, values=rest), rng)).values[name][0] == telling.values[name][0]:
         pass
     return ("number" if name.rstrip(NUMBERS) in FIGURES else "entity"), changed
 
 
-def _framed(telling: Telling, rng: Random) -> Telling:
+def _framed(telling: EventText, rng: Random) -> EventText:
     """Add a frame that the reference does not have."""
     frames = telling.book["frames"]
     free = [frame for frame in range(len(frames)) if frame not in {one for one, _ in telling.frames}]
-    frame = one_by_chance(free, rng)
+    frame = random_choice(free, rng)
     extended = replace(telling, frames=(*telling.frames, (frame, int(rng.random() * len(frames[frame])))))
     return _with_values(extended, rng)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from textmover.perturbations.editable_sentences import VOWEL_SOUND, mixed, one_by_chance
+from textmover.perturbations.editable_sentences import VOWEL_SOUND, random_choice, shuffled
 from textmover.safe_reading import Words
 
 COUNTS = (2, 3, 5, 12, 40, 137)  # numbers of results
@@ -72,7 +72,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class RecordBook:
+class RecordDomains:
     """Domains, facts and wordings to draw records from, and the severity of each change."""
 
     domains: Mapping[Words, Domain]
@@ -81,17 +81,17 @@ class RecordBook:
 
     def draw(self, rng: Random) -> Record:
         """Return a random record."""
-        name = one_by_chance(sorted(self.domains), rng)
+        name = random_choice(sorted(self.domains), rng)
         domain = self.domains[name]
         act = rng.choices(list(self.acts), [act_entry.weight for act_entry in self.acts.values()])[0]
-        facts = mixed(list(domain.facts), rng)[: one_by_chance(SIZES[act], rng)]
+        facts = shuffled(list(domain.facts), rng)[: random_choice(SIZES[act], rng)]
         values = {fact: int(rng.random() * len(domain.facts[fact].values)) for fact in facts}
-        return Record(name, act, one_by_chance(domain.names, rng), one_by_chance(COUNTS, rng), values)
+        return Record(name, act, random_choice(domain.names, rng), random_choice(COUNTS, rng), values)
 
     def change(self, record: Record, rng: Random) -> Record:
         """Return the record with up to three random changes, by :data:`CHANGES`."""
         changed = record
-        for _ in range(one_by_chance(CHANGES, rng)):
+        for _ in range(random_choice(CHANGES, rng)):
             kind = rng.choices(list(KINDS_OF_CHANGE), list(KINDS_OF_CHANGE.values()))[0]
             changed = self._changed(changed, kind, rng) or changed
         return changed
@@ -135,33 +135,33 @@ class RecordBook:
         others = [fact for fact in domain.facts if fact not in current]
         if kind == "act":
             acts = [act for act in ("state", "confirm", "none") if act in self.acts and act != record.act]
-            return replace(record, act=one_by_chance(acts, rng)) if acts else None
+            return replace(record, act=random_choice(acts, rng)) if acts else None
         if kind == "name":
             if record.act == "count":
-                return replace(record, count=one_by_chance([one for one in COUNTS if one != record.count], rng))
+                return replace(record, count=random_choice([one for one in COUNTS if one != record.count], rng))
             names = [name for name in domain.names if name != record.name]
-            return replace(record, name=one_by_chance(names, rng)) if record.act == "state" and names else None
+            return replace(record, name=random_choice(names, rng)) if record.act == "state" and names else None
         if record.act == "ask":  # questions have no values
-            return replace(record, facts={one_by_chance(others, rng): 0}) if kind == "altered" and others else None
+            return replace(record, facts={random_choice(others, rng): 0}) if kind == "altered" and others else None
         if kind == "added":
             if not others:
                 return None
-            fact = one_by_chance(others, rng)
+            fact = random_choice(others, rng)
             return replace(record, facts={**current, fact: int(rng.random() * len(domain.facts[fact].values))})
-        fact = one_by_chance(list(current), rng)
+        fact = random_choice(list(current), rng)
         if kind == "omitted":
             rest = {name: value for name, value in current.items() if name != fact}
             return replace(record, facts=rest) if rest else None
         values = [number for number in range(len(domain.facts[fact].values)) if number != current[fact]]
-        return replace(record, facts={**current, fact: one_by_chance(values, rng)}) if values else None
+        return replace(record, facts={**current, fact: random_choice(values, rng)}) if values else None
 
 
-def tell(record: Record, book: RecordBook, rng: Random) -> str:
+def verbalise(record: Record, book: RecordDomains, rng: Random) -> str:
     """Return a text that verbalises a record."""
     teller = _Teller(record, book.domains[record.domain], rng)
     if record.act == "state":
         return teller.statement()
-    return teller.filled(one_by_chance(book.acts[record.act].ways, rng))
+    return teller.filled(random_choice(book.acts[record.act].ways, rng))
 
 
 def in_style(text: str, style: str) -> str:
@@ -183,8 +183,8 @@ class _Teller:
 
     def __init__(self, record: Record, domain: Domain, rng: Random) -> None:
         self.record, self.domain, self.rng = record, domain, rng
-        self.kind = one_by_chance(domain.kinds, rng)
-        self.facts = mixed(list(record.facts), rng)
+        self.kind = random_choice(domain.kinds, rng)
+        self.facts = shuffled(list(record.facts), rng)
 
     def statement(self) -> str:
         """Return sentences about a named thing."""
@@ -193,7 +193,7 @@ class _Teller:
         openings = ["is a", "verb", "comma", "there is"]
         if not name.lower().startswith("the ") and kind not in name.lower():  # not "the lake the Blue Lake"
             openings.append("the kind")
-        opening = one_by_chance(openings, self.rng)
+        opening = random_choice(openings, self.rng)
         if opening == "is a":
             sentences = [f"{name} is {_with_article(kind)} {self._described(first)}"]
         elif opening == "verb":
@@ -210,7 +210,7 @@ class _Teller:
             now, rest = self._split(rest, 2)
             sentences.append(f"{self._again()} {self._stated(now)}")
         if len(sentences) == 2 and self.rng.random() < 0.3:
-            return _capital(f"{sentences[0]}{one_by_chance((' and ', ', and '), self.rng)}{sentences[1]}.")
+            return _capital(f"{sentences[0]}{random_choice((' and ', ', and '), self.rng)}{sentences[1]}.")
         return " ".join(_capital(f"{one}.") for one in sentences)
 
     def filled(self, way: str) -> str:
@@ -225,7 +225,7 @@ class _Teller:
         """Return a random reference to the thing for a further sentence."""
         others = [f"the {self.kind}", f"this {self.kind}"]
         pronoun = self.domain.pronoun
-        return one_by_chance([self.record.name, *others] if pronoun is None else [pronoun, pronoun, *others], self.rng)
+        return random_choice([self.record.name, *others] if pronoun is None else [pronoun, pronoun, *others], self.rng)
 
     def _described(self, names: Sequence[str]) -> str:
         """Return the text after the kind: short additions first, then a relative clause."""
@@ -246,12 +246,12 @@ class _Teller:
         parts = []
         for name in names:
             fact = self.domain.facts[name]
-            pattern = one_by_chance(fact.adds if adding else fact.says, self.rng)
-            parts.append(pattern.replace("{}", one_by_chance(fact.values[self.record.facts[name]], self.rng)))
+            pattern = random_choice(fact.adds if adding else fact.says, self.rng)
+            parts.append(pattern.replace("{}", random_choice(fact.values[self.record.facts[name]], self.rng)))
         *first, last = parts
         if not first:
             return last
-        between = " and " if len(first) == 1 else one_by_chance((" and ", ", and "), self.rng)
+        between = " and " if len(first) == 1 else random_choice((" and ", ", and "), self.rng)
         return f"{', '.join(first)}{between}{last}"
 
 

@@ -9,11 +9,11 @@ from string import Formatter
 from typing import Any
 
 from textmover.data.generated.datamodule import ATTEMPTS, GeneratedDataModule, distinct_versions, synthetic_notice
-from textmover.data.generated.records import SIZES, STYLES, Act, Domain, RecordBook, in_style, tell
+from textmover.data.generated.records import SIZES, STYLES, Act, Domain, RecordDomains, in_style, verbalise
 from textmover.data.split import HELD_BACK_SHARE
 from textmover.data.training_sources import Source
-from textmover.perturbations.editable_sentences import keyed_random, one_by_chance
-from textmover.safe_reading import Place, check_filled, check_keys, converted, read_yaml
+from textmover.perturbations.editable_sentences import keyed_random, random_choice
+from textmover.safe_reading import YamlPosition, check_filled, check_keys, converted, read_yaml
 from textmover.types import InputError, Segment, plural
 
 SHIPPED = Path(__file__).with_name("records.yaml")
@@ -25,7 +25,7 @@ OWN_STYLE = 0.85  # share of the texts in the style of their reference
 SEVERITIES = ("omitted", "altered", "added", "name", "count", "asked", "act", "unrelated", "most")
 
 
-def load_records(path: str | Path | None = None) -> RecordBook:
+def load_records(path: str | Path | None = None) -> RecordDomains:
     """Read a YAML file of domains; default: the shipped ``textmover/data/records.yaml``.
 
     Without ``acts`` or ``severities``, those of the shipped file are used.
@@ -34,8 +34,11 @@ def load_records(path: str | Path | None = None) -> RecordBook:
         >>> len(load_records().domains)
         16
     """
-    raw, place = _shipped() if path is None else read_yaml(Path(path)), Place(str(SHIPPED if path is None else path))
-    book = converted(RecordBook, {**_shipped(), "domains": {}, **raw} if isinstance(raw, dict) else raw, place)
+    raw, place = (
+        _shipped() if path is None else read_yaml(Path(path)),
+        YamlPosition(str(SHIPPED if path is None else path)),
+    )
+    book = converted(RecordDomains, {**_shipped(), "domains": {}, **raw} if isinstance(raw, dict) else raw, place)
     for key, entries in (("domains", book.domains), ("acts", book.acts)):
         check_filled(entries, place.inner(key))
     for name, domain in book.domains.items():
@@ -52,7 +55,7 @@ def _shipped() -> Any:
     return read_yaml(SHIPPED)
 
 
-def _check_domain(domain: Domain, place: Place) -> None:
+def _check_domain(domain: Domain, place: YamlPosition) -> None:
     check_filled(domain.kinds, place.inner("kinds"))
     check_filled(domain.names, place.inner("names"))
     if len(domain.facts) < 2:
@@ -73,7 +76,7 @@ def _check_domain(domain: Domain, place: Place) -> None:
                 )
 
 
-def _check_act(name: str, act: Act, place: Place) -> None:
+def _check_act(name: str, act: Act, place: YamlPosition) -> None:
     if not 0 < act.weight <= HEAVIEST:
         raise InputError(
             f"Expected {place.inner('weight')} to be above 0 and at most {HEAVIEST:g}, but got {act.weight:g}: correct "
@@ -86,7 +89,7 @@ def _check_act(name: str, act: Act, place: Place) -> None:
         _check_way(way, name, place.inner("ways"))
 
 
-def _check_way(way: str, act: str, place: Place) -> None:
+def _check_way(way: str, act: str, place: YamlPosition) -> None:
     try:
         parts = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(way) if name is not None]
     except ValueError as error:
@@ -101,7 +104,7 @@ def _check_way(way: str, act: str, place: Place) -> None:
         raise InputError(f"Expected {place} to have {expected}, but got {way!r}: correct it.")
 
 
-def _check_severities(severities: Mapping[str, float], place: Place) -> None:
+def _check_severities(severities: Mapping[str, float], place: YamlPosition) -> None:
     check_keys(severities, SEVERITIES, str(place))
     for name in SEVERITIES:
         if (cost := severities.get(name)) is None:
@@ -158,7 +161,7 @@ class RecordsDataModule(GeneratedDataModule):
         )
 
 
-def record_segments(book: RecordBook, records: int, versions: int, seed: int) -> list[Segment]:
+def record_segments(book: RecordDomains, records: int, versions: int, seed: int) -> list[Segment]:
     """Return records verbalised as reference and hypothesis, rated from 0 (worthless) to 100 (the same facts).
 
     Each record follows from its number and the seed only. The segments have the group ``domain``.
@@ -191,13 +194,13 @@ def record_segments(book: RecordBook, records: int, versions: int, seed: int) ->
     )
 
 
-def _versions(book: RecordBook, versions: int, key: str) -> Iterator[Segment]:
+def _versions(book: RecordDomains, versions: int, key: str) -> Iterator[Segment]:
     rng = keyed_random(key)
-    record, style = book.draw(rng), one_by_chance(STYLES, rng)
-    reference = in_style(tell(record, book, rng), style)
+    record, style = book.draw(rng), random_choice(STYLES, rng)
+    reference = in_style(verbalise(record, book, rng), style)
     for _ in range(ATTEMPTS * versions):
         other = book.draw(rng) if rng.random() < UNRELATED else book.change(record, rng)
-        other_style = style if rng.random() < OWN_STYLE else one_by_chance(STYLES, rng)
-        hypothesis = in_style(tell(other, book, rng), other_style)
+        other_style = style if rng.random() < OWN_STYLE else random_choice(STYLES, rng)
+        hypothesis = in_style(verbalise(other, book, rng), other_style)
         rating = round(100 * (1 - book.severity(record, other)), 1)
         yield Segment(hypothesis, (reference,), score=rating, groups={"domain": record.domain})

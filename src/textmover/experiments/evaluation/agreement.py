@@ -27,7 +27,7 @@ from textmover.meta_evaluation import (
     judge_errors,
     preferences_from_ratings,
 )
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.error_spans import MarkedDescription, read_marked
 from textmover.readers.judgements import READERS, repeated_rows
 from textmover.readers.segments import joined_groups
@@ -35,7 +35,7 @@ from textmover.report import file_remarks
 from textmover.report.evaluation.marked_error_tables import MarkedSet, format_marked, print_marked
 from textmover.scoring.error_spans.marking import mark_fitted
 from textmover.scoring.error_spans.spans import WORD_OVERLAP, word_overlap_errors
-from textmover.scoring.metric_set import tell_unusual
+from textmover.scoring.metric_set import warn_of_flags
 from textmover.terminal import console, progress_bars
 from textmover.types import InputError, Judgements, MarkedSegment, MarkedTexts, plural
 
@@ -63,7 +63,7 @@ class Question(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Finding(NamedTuple):
+class AgreementResult(NamedTuple):
     """Agreement of the metrics with scores; ``shown`` also has NaN rows for the metrics without scores."""
 
     question: Question
@@ -77,15 +77,15 @@ class Judged(NamedTuple):
 
     judgements: Judgements
     rows: tuple[MetricScores, ...]
-    results: tuple[Finding | Failure, ...]
+    results: tuple[AgreementResult | Failure, ...]
     path: Path
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[AgreementResult]:
         """The successful results."""
-        return [one for one in self.results if isinstance(one, Finding)]
+        return [one for one in self.results if isinstance(one, AgreementResult)]
 
-    def notes(self, finding: Finding) -> list[str]:
+    def notes(self, finding: AgreementResult) -> list[str]:
         """Return notes on the set and the question that do not depend on the protocol."""
         notes = [*file_remarks(self.judgements), *finding.question.notes]
         if repeated := repeated_rows(self.judgements):
@@ -107,7 +107,7 @@ def chosen_protocol(options: argparse.Namespace) -> Protocol:
             f"{options.level}: leave it out."
         )
     level = options.level or ("systems" if of_systems else STATISTICS[statistic][0])
-    with flags_named(FLAGS):
+    with errors_with_flag_names(FLAGS):
         protocol = Protocol(statistic, level, options.pair_rate)
     if options.preference_gap is not None and statistic != "darr":
         raise InputError(f"Expected `--preference-gap` with --statistic darr, but got {statistic}: remove one.")
@@ -196,7 +196,7 @@ def _checked(question: Question, protocol: Protocol, options: argparse.Namespace
 
 def judge(
     question: Question | Failure, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace
-) -> Finding | Failure:
+) -> AgreementResult | Failure:
     """Compute the agreement of metrics with a question; return a known failure unchanged."""
     if isinstance(question, Failure):
         return question
@@ -207,7 +207,11 @@ def judge(
         return Failure(question.judgements.name, question.dimension, reason)
     resampling = {"samples": options.samples, "permutations": options.permutations, "baseline": options.against}
     result = evaluated(question.judgements, question.dimension, usable, protocol, options, **resampling)
-    return result if isinstance(result, Failure) else Finding(question, usable, result, _with_missing(result, rows))
+    return (
+        result
+        if isinstance(result, Failure)
+        else AgreementResult(question, usable, result, _with_missing(result, rows))
+    )
 
 
 def evaluated(
@@ -220,7 +224,7 @@ def evaluated(
 ) -> Evaluation | Failure:
     """Return the agreement of metrics with a dimension, or the reason why it cannot be computed."""
     try:
-        with flags_named(FLAGS):
+        with errors_with_flag_names(FLAGS):
             evaluation = evaluate(judgements, rows, protocol, dimension=dimension, seed=options.seed, **drawn)
     except InputError as error:
         return Failure(judgements.name, dimension, str(error))
@@ -282,7 +286,7 @@ def evaluate_marked(options: argparse.Namespace, description: MarkedDescription)
                 texts = data.judgements.hypotheses, data.judgements.references
                 marked[name] = mark_fitted(scorer.for_call(*texts), *texts, warn=False)
                 advance("marking", len(data.gold), total)
-            tell_unusual(data.judgements.name, {name: errors.counts for name, errors in marked.items()})
+            warn_of_flags(data.judgements.name, {name: errors.counts for name, errors in marked.items()})
             if data.baseline:
                 marked[WORD_OVERLAP] = word_overlap_errors(data.judgements.hypotheses, data.judgements.references)
             results.append(_marked_set(data, marked, options))

@@ -107,11 +107,11 @@ class Metrics:
         """Return the scores of all metrics for a set; progress counts each segment once per metric."""
         rows = []
         if self.scorers:
-            from textmover.scoring.metric_set import score_together, tell_unusual
+            from textmover.scoring.metric_set import score_together, warn_of_flags
 
             texts = judgements.hypotheses, judgements.references
             results = score_together(self.scorers, *texts, self._memory, on_progress)
-            tell_unusual(judgements.name, {name: result.counts for name, result in results.items()})
+            warn_of_flags(judgements.name, {name: result.counts for name, result in results.items()})
             rows = [
                 MetricScores(name, result.scores, self.scorers[name].metric.higher_is_better, str(result.signature))
                 for name, result in results.items()

@@ -16,7 +16,7 @@ import numpy as np
 
 from textmover import report
 from textmover._version import __version__
-from textmover.experiments.evaluation.agreement import Failure, Finding, Judged
+from textmover.experiments.evaluation.agreement import AgreementResult, Failure, Judged
 from textmover.meta_evaluation import Evaluation
 from textmover.report.evaluation.tables import evaluation_entry
 from textmover.report.table_formats import json_text, number
@@ -104,10 +104,10 @@ def _conclusion(evaluation: Evaluation, statistic: str) -> str:
 
 
 def print_several(
-    results: Sequence[Finding | Failure], notes: Sequence[Sequence[str]], format: str, *, signatures: bool
+    results: Sequence[AgreementResult | Failure], notes: Sequence[Sequence[str]], format: str, *, signatures: bool
 ) -> None:
     """Print a table for each set and dimension, and a line (JSON: an entry) for each failure."""
-    evaluations = [result.shown for result in results if isinstance(result, Finding)]
+    evaluations = [result.shown for result in results if isinstance(result, AgreementResult)]
     if format == "table":
         report.print_evaluations(console(), evaluations, further=notes, signatures=signatures)
         print_failures(results)
@@ -125,7 +125,7 @@ def print_several(
     sys.stdout.write(json_text({"sets": entries}))
 
 
-def print_failures(results: Sequence[Finding | Failure]) -> None:
+def print_failures(results: Sequence[AgreementResult | Failure]) -> None:
     """Print a line for each failure."""
     for result in results:
         if isinstance(result, Failure):

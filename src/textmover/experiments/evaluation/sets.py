@@ -16,12 +16,12 @@ import numpy as np
 
 from textmover.files import check_output, check_unnamed, write_output
 from textmover.meta_evaluation import MetricScores
-from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
+from textmover.readers.column_flags import COLUMN_OPTIONS, errors_with_flag_names
 from textmover.readers.judgements import READERS, SetDescription, load_description, read_judgements, read_scores
 from textmover.readers.judgements.metric_scores import as_written
 from textmover.readers.public_sets.catalogue import place_of
 from textmover.readers.row_streams import check_distinct
-from textmover.readers.segments import IfThere
+from textmover.readers.segments import OptionalColumn
 from textmover.readers.tables import is_table
 from textmover.scoring.scorer_from_options import references_of, source_column
 from textmover.types import InputError, Judgements, plural
@@ -124,7 +124,7 @@ def _read_public(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
     refused = [*COLUMN_OPTIONS, "group", "item_column", *CHANGES, "metric_column"]
     refused += [] if options.set == CAPTIONS else ["system_column"]
     refuse_options(options, refused, f"--set {options.set}, which has a fixed format")
-    with flags_named(READER_FLAGS):
+    with errors_with_flag_names(READER_FLAGS):
         return [READERS[options.set][0](**one.paths, **arguments) for one in files]
 
 
@@ -244,7 +244,7 @@ class _ScoreOption(NamedTuple):
         return str(path)
 
 
-def read_ready(
+def read_precomputed(
     options: argparse.Namespace, sets: Sequence[Judgements], files: Sequence[SetFiles], outputs: Sequence[Path]
 ) -> list[list[MetricScores]]:
     """Read the existing scores of each set; their signature has file, column and a digest of the values."""
@@ -321,13 +321,13 @@ def _own_keys(described: SetDescription | None) -> dict[str, str]:
         return {}
     group = described.groups[0] if len(described.groups) == 1 else None
     columns = {"group": group, "item": described.item, "system": described.system}
-    return {role: IfThere(column) for role, column in columns.items() if column}
+    return {role: OptionalColumn(column) for role, column in columns.items() if column}
 
 
 def _file_scores(
     names: str, path: str, judgements: Judgements, keys: Mapping[str, str] | None, own: Mapping[str, str]
 ) -> Mapping[str, np.ndarray]:
-    with flags_named(SCORE_FLAGS):
+    with errors_with_flag_names(SCORE_FLAGS):
         if is_table(path):
             columns = [name.strip() for name in names.split(",")] if names else None
             result = read_scores(path, judgements, metrics=columns, keys={**own, **(keys or {})})

@@ -14,7 +14,7 @@ from textmover.meta_evaluation import Protocol
 from textmover.presets import preset_config
 from textmover.readers import judgements
 from textmover.readers.judgements.description import FIELDS, read_field
-from textmover.safe_reading import Place, check_filled
+from textmover.safe_reading import YamlPosition, check_filled
 from textmover.scoring.lexical import LEXICAL
 from textmover.types import InputError, Judgements, plural
 from textmover.types.segments import reworded_errors
@@ -38,7 +38,7 @@ class Experiment:
     origin: str = "the experiment"
 
     def __post_init__(self) -> None:
-        place = Place(self.origin)
+        place = YamlPosition(self.origin)
         if not self.files:
             raise InputError(f"Expected {place.inner('files')} to name a file, but got none: name what is read.")
         if not (self.tables or self.figures or self.layers):
@@ -162,7 +162,7 @@ class Experiment:
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
-    def _check_reader(self, name: str, spec: specification.SetSpec, place: Place) -> None:
+    def _check_reader(self, name: str, spec: specification.SetSpec, place: YamlPosition) -> None:
         reader, arguments = judgements.READERS.get(spec.reader, (None, ("path",)))
         if set(self._needed(name)) != set(arguments):
             raise InputError(
@@ -179,7 +179,7 @@ class Experiment:
                     f"Expected `options` of {place} to be among {', '.join(allowed)}, but got {key!r}: remove it."
                 )
 
-    def _check_table(self, table: specification.TableSpec, place: Place) -> None:
+    def _check_table(self, table: specification.TableSpec, place: YamlPosition) -> None:
         for name in table.sets:
             _check_known(name, self.sets, place.inner("sets"))
         with reworded_errors(lambda said: f"{place}: {said}"):
@@ -202,7 +202,7 @@ class Experiment:
             for number, entry in enumerate(row.published):
                 _check_number(entry.values, len(table.columns), inside.inner("published", number, "values"), "column")
 
-    def _check_figure(self, figure: specification.FigureSpec, place: Place) -> None:
+    def _check_figure(self, figure: specification.FigureSpec, place: YamlPosition) -> None:
         _check_known(figure.set, self.sets, place.inner("set"))
         with reworded_errors(lambda said: f"{place}: {said}"):
             Protocol(figure.statistic, figure.level)
@@ -213,13 +213,13 @@ class Experiment:
                 _check_metric(metric, place.inner("lines", index))
 
 
-def _check_known(name: str, known: Collection[str] | Mapping[str, Any], place: Place) -> None:
+def _check_known(name: str, known: Collection[str] | Mapping[str, Any], place: YamlPosition) -> None:
     if name not in known:
         listed = ", ".join(known) or "nothing"
         raise InputError(f"Expected {place} to be one of {listed}, but got {name!r}: choose one of them.")
 
 
-def _check_metric(metric: specification.MetricSpec, place: Place) -> None:
+def _check_metric(metric: specification.MetricSpec, place: YamlPosition) -> None:
     """Raise an error for fields that a preset does not have; the fields of checkpoints are not known yet."""
     if "/" in metric.model or Path(metric.model).is_dir():
         return
@@ -228,7 +228,7 @@ def _check_metric(metric: specification.MetricSpec, place: Place) -> None:
             preset_config(metric.model, **{**metric.fields, **fields})
 
 
-def _check_number(values: Collection[object], expected: int, place: Place, unit: str) -> None:
+def _check_number(values: Collection[object], expected: int, place: YamlPosition, unit: str) -> None:
     if len(values) != expected:
         raise InputError(
             f"Expected {place} to hold {plural(expected, 'value')}, one for each {unit}, but got {len(values)}: write "

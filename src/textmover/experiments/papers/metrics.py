@@ -20,10 +20,10 @@ from textmover.experiments.evaluation.sets import write_scores
 from textmover.experiments.papers.experiment import Experiment
 from textmover.experiments.papers.specification import MetricSpec
 from textmover.meta_evaluation import MetricScores
-from textmover.modules.encoder_parts import Parts
+from textmover.modules.encoder_parts import EncoderParts
 from textmover.modules.metric_model import MetricModel
 from textmover.presets import PRESETS
-from textmover.scoring.metric_set import Fitted, described_config, fit_once, score_together, tell_unusual, vectors_key
+from textmover.scoring.metric_set import Fitted, described_config, fit_once, score_together, vectors_key, warn_of_flags
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import build_scorer, load_scorer
 from textmover.types import InputError, Judgements, Signature
@@ -56,7 +56,7 @@ class ExperimentMetrics:
         self._options = argparse.Namespace(**{**vars(options), "quiet": True})
         self._metrics = {name: one for name, one in experiment.all_metrics.items() if name in names}
         self._baselines, self._idf_by_group = experiment.baselines, experiment.idf_by_group
-        self._parts: dict[tuple[tuple[str, str], ...], Parts] = {}
+        self._parts: dict[tuple[tuple[str, str], ...], EncoderParts] = {}
         self._scorers: dict[Variant, Scorer] = {}
         self._missing: dict[Variant, list[str]] = {}
         self._higher_is_better: dict[str, bool] = {}
@@ -97,7 +97,7 @@ class ExperimentMetrics:
                     signatures[name].setdefault(str(signature), {}).update(dict.fromkeys(groups))
                     entries.setdefault(name, signature.entries)
                 on_scores([MetricScores(name, one, self._higher_is_better[name]) for name, one in values.items()])
-        tell_unusual(judgements.name, counts)
+        warn_of_flags(judgements.name, counts)
         scored = {}
         for name in loaded:
             computed = MetricScores(name, values[name], self._higher_is_better[name], _joined(signatures[name]))

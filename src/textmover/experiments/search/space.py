@@ -192,7 +192,7 @@ JUDGED = "judged"
 """Study attribute: by seed, the digest of the validation data and the values of the trial it comes from."""
 
 
-def judged_print(data: SourcesDataModule) -> str:
+def validation_fingerprint(data: SourcesDataModule) -> str:
     """Return the SHA-256 of the validation data: texts, ratings or labels, and the groups of a correlation."""
     digest = hashlib.sha256()
     for source, part in data.judged:

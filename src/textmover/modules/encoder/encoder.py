@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.devices import has_whole_products, weights_version
+from textmover.modules.devices import has_full_precision_matmul, weights_version
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, first_position
 from textmover.modules.encoder.pretrained import load_model
 from textmover.modules.encoder.windows import encode_by_length, encode_windows
@@ -214,7 +214,7 @@ class Encoder(nn.Module):
     def _scores(self) -> bool:
         """Return whether no weights are trained and the arithmetic is that of the weights."""
         learns = torch.is_grad_enabled() or (self.training and self.learns)
-        return not learns and not torch.is_autocast_enabled(self.device.type) and has_whole_products()
+        return not learns and not torch.is_autocast_enabled(self.device.type) and has_full_precision_matmul()
 
     def _selected(self, states: list[Tensor]) -> list[Tensor]:
         """Return the states of the selected layers from those of all computed layers."""

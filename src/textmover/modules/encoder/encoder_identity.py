@@ -44,7 +44,7 @@ class BaseEncoder:
     revision: str | None  # commit or tag on the hub
     sha256: str  # hash of its weight file, or the known first digits of it
     tokenizer: str | None = None  # hash of its tokenizer file; ``None`` if unknown
-    weights: str | None = None  # :func:`weights_print` of the layers in use; ``None`` if unknown
+    weights: str | None = None  # :func:`weights_fingerprint` of the layers in use; ``None`` if unknown
     folder: Path | None = None  # its folder in this process; not saved in checkpoints
 
     @classmethod
@@ -104,7 +104,7 @@ class BaseEncoder:
         if not UNPACKED_SHA256.startswith(self.sha256[:8]):
             return False
         with contextlib.suppress(OSError, SafetensorError), safe_open(source.folder / WEIGHT_FILES[0], "pt") as stored:
-            return weights_print({name: stored.get_tensor(name) for name in NEVER_PACKED}) == NEVER_PACKED_PRINT
+            return weights_fingerprint({name: stored.get_tensor(name) for name in NEVER_PACKED}) == NEVER_PACKED_PRINT
         return False
 
     def misfit(self, found: BaseEncoder) -> str | None:
@@ -130,7 +130,7 @@ def base_of(encoder: object) -> BaseEncoder | None:
     return base if isinstance(base, BaseEncoder) else None
 
 
-def weights_print(state: Mapping[str, Tensor]) -> str:
+def weights_fingerprint(state: Mapping[str, Tensor]) -> str:
     """Return eight hex digits of a hash of weights, rounded to bfloat16 so that float32 and bfloat16 agree."""
     digest = hashlib.sha256()
     for name, tensor in sorted(state.items()):

@@ -79,7 +79,7 @@ def languages_of(identity: str) -> tuple[str, ...]:
     return tuple(LANGUAGES.get(name, "").split())
 
 
-def reads_many_languages(encoder: Any) -> bool:
+def is_multilingual(encoder: Any) -> bool:
     """Return whether an encoder is multilingual, so that it can compare a text with its translation.
 
     The entry ``multilingual`` of its ``config.json`` decides; without it, its name, type and vocabulary size.
@@ -99,7 +99,7 @@ def first_position(config: Any) -> int | None:
     return FIRST_POSITION.get(config.model_type)
 
 
-def sees_locally(config: Any) -> bool:
+def has_local_attention(config: Any) -> bool:
     """Return whether some layers use local attention, so that distant padding attends to no token."""
     return getattr(config, "local_attention", None) is not None
 

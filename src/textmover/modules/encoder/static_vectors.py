@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from textmover.modules.encoder.conversion_cache import cached
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.vector_files import LAYOUT, MATRIX, MEAN, WORDS, provide
+from textmover.modules.encoder.vector_files import LAYOUT, MATRIX, MEAN, WORDS, cached_vectors
 from textmover.safe_reading import read_json
 from textmover.types import InputError, TokenBatch, check_choice
 
@@ -52,7 +52,7 @@ class StaticVectors:
         """Open the vectors of a file; parse it unless it is cached."""
         check_choice("unknown_words", unknown_words, get_args(UnknownWords))
         path = Path(path).expanduser()
-        return cls(path, *provide(path, sha256), unknown_words)
+        return cls(path, *cached_vectors(path, sha256), unknown_words)
 
     @property
     def identity(self) -> str:

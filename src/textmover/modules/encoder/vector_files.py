@@ -144,7 +144,7 @@ SETTLED_NS = 2_000_000_000
 """Age in nanoseconds from which on a file's times are trusted to reveal the next change."""
 
 
-def provide(path: Path, sha256: str | None = None) -> tuple[str, Path]:
+def cached_vectors(path: Path, sha256: str | None = None) -> tuple[str, Path]:
     """Return the hash of a vector file and its cache folder; a known, cached hash needs no file."""
     if sha256 is not None and (folder := cached(LAYOUT, sha256)) is not None:
         return sha256, folder

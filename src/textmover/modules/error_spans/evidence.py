@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.functional.edit_scripts import any_of_pieces, shortest_edits
-from textmover.modules.tokens.unknown_tokens import apart, token_keys
+from textmover.modules.tokens.unknown_tokens import separate_unknown, token_keys
 from textmover.types import SpecialToken, TokenEmbeddings
 from textmover.types.word_splitting import UNSPACED
 
@@ -237,7 +237,7 @@ def evidence(
     others, hypotheses = (_at_least_one(one) for one in (others, hypotheses))
     if spelling is not None:
         spelling = Spelling(*(one.to(hypotheses.mask.device) for one in spelling))
-    others, hypotheses = apart(others, hypotheses)
+    others, hypotheses = separate_unknown(others, hypotheses)
     other_vectors, vectors = unit_vectors(others.vectors), unit_vectors(hypotheses.vectors)
     others_present, present = others.ordinary, hypotheses.ordinary
     pairs = others_present[:, :, None] & present[:, None, :]

@@ -35,7 +35,7 @@ def with_unknown(batch: TokenBatch, found: Sequence[tuple[int, int, str, str]]) 
     return replace(batch, unknown=unknown, unknown_words=tuple(map(tuple, words)))
 
 
-def apart(references: Features, hypotheses: Features) -> tuple[Features, Features]:
+def separate_unknown(references: Features, hypotheses: Features) -> tuple[Features, Features]:
     """Make each unknown token equal to tokens of the same spelling and orthogonal to all others."""
     sides = references, hypotheses
     # Texts tokenised together with texts that have unknown tokens carry zeros.

@@ -11,7 +11,7 @@ from textmover.functional.cost import unit_vectors
 from textmover.functional.token_pooling import Units, compact, ngrams, words
 from textmover.modules.config import IDF_WEIGHTS, MetricConfig, SpecialTokens
 from textmover.modules.tokens.statistics import IdfTable
-from textmover.modules.tokens.unknown_tokens import apart, token_keys
+from textmover.modules.tokens.unknown_tokens import separate_unknown, token_keys
 from textmover.types import SpecialToken, TokenBatch, TokenEmbeddings, TokenTrait
 
 Role = Literal["reference", "hypothesis"]
@@ -115,7 +115,7 @@ class TokenWeighting(nn.Module):
 
         Texts without any token of the vocabulary are flagged as empty.
         """
-        references, hypotheses = apart(references, hypotheses)
+        references, hypotheses = separate_unknown(references, hypotheses)
         return self(references, "reference"), self(hypotheses, "hypothesis")
 
     def forward(self, tokens: TokenEmbeddings, role: Role) -> Side:

@@ -14,7 +14,7 @@ from typing import Any
 from textmover.readers.error_spans.tagged_words import WAY_OUT, errors_of_tags, place_words
 from textmover.readers.judgements.description import read_field
 from textmover.readers.lines import usable
-from textmover.readers.segments import NamedColumns, TableRow, named_fields, read_rows, told
+from textmover.readers.segments import NamedColumns, TableRow, named_fields, quoted_value, read_rows
 from textmover.readers.tables import MemoryTable, rows_where
 from textmover.safe_reading import NotJsonError, check_keys, load_json, read_yaml
 from textmover.types import InputError, SourcedReferences, plural
@@ -129,7 +129,7 @@ def as_severity(value: object, place: str) -> Severity | None:
     if severity is None and name not in NO_ERROR:
         raise InputError(
             f"Expected one of the severities {', '.join(SEVERITIES)}, neutral and no-error in {place}, but got "
-            f"{told(value)}: {WAY_OUT}."
+            f"{quoted_value(value)}: {WAY_OUT}."
         )
     return severity
 
@@ -215,7 +215,7 @@ def _ends(entry: Any, text: str, place: str) -> tuple[int, int]:
 def _not_a_list(place: str, value: object) -> InputError:
     return InputError(
         f'Expected a JSON list of spans such as [{{"start": 4, "end": 7, "severity": "major"}}] in {place}, but got '
-        f"{told(value)}: {WAY_OUT}."
+        f"{quoted_value(value)}: {WAY_OUT}."
     )
 
 

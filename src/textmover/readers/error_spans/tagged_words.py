@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from textmover.readers.segments import told
+from textmover.readers.segments import quoted_value
 from textmover.types import InputError, plural
 from textmover.types.error_spans import ErrorSpan
 
@@ -45,15 +45,15 @@ def place_words(text: str, words: Sequence[str], place: str = "`words`") -> Plac
         positions = places[start : start + len(word)]
         if not word or not wanted.startswith(word, start) or min(positions) < spans[-1][1]:
             raise InputError(
-                f"Expected {place} to be the Moses tokens of {told(text)}, but got {words[number]!r} as word "
+                f"Expected {place} to be the Moses tokens of {quoted_value(text)}, but got {words[number]!r} as word "
                 f"{number + 1}, which does not follow there: {WAY_OUT}."
             )
         spans.append((min(positions), max(positions) + 1))
         start += len(word)
     if start < len(wanted):
         raise InputError(
-            f"Expected {place} to be the Moses tokens of {told(text)}, but got none from "
-            f"{told(text[places[start] :])} on: {WAY_OUT}."
+            f"Expected {place} to be the Moses tokens of {quoted_value(text)}, but got none from "
+            f"{quoted_value(text[places[start] :])} on: {WAY_OUT}."
         )
     return tuple(spans[1:])
 
@@ -93,7 +93,7 @@ def errors_of_tags(words: Places, tags: Sequence[str], place: str = "`tags`") ->
             f"{place}, but got {len(tags)}: {WAY_OUT}."
         )
     if unknown := [one for one in tags if one not in ("OK", "BAD")]:
-        raise InputError(f"Expected the tags OK and BAD in {place}, but got {told(unknown[0])}: {WAY_OUT}.")
+        raise InputError(f"Expected the tags OK and BAD in {place}, but got {quoted_value(unknown[0])}: {WAY_OUT}.")
     errors: list[ErrorSpan] = []
     for number, tag in enumerate(tags):
         if tag == "OK":

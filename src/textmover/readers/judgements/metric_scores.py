@@ -13,7 +13,7 @@ import numpy as np
 from textmover.readers.csv_and_jsonl import named, without_blank_end
 from textmover.readers.judgements.rows import CellTable, as_text, number, read_cells, says_nan
 from textmover.readers.judgements.table_sets import set_name
-from textmover.readers.segments import FINITE, NO_GROUP, IfThere, check_columns, finite, read_lines, told
+from textmover.readers.segments import FINITE, NO_GROUP, OptionalColumn, check_columns, finite, quoted_value, read_lines
 from textmover.readers.tables import is_table
 from textmover.types import InputError, Judgements, plural
 from textmover.types.word_splitting import folded
@@ -120,7 +120,9 @@ def _key_columns(path: str | Path, table: CellTable, keys: Mapping[str, str] | N
         raise InputError(
             f"Expected `keys` to name columns of {', '.join(ROLES)}, but got {named(sorted(unknown))}: correct it."
         )
-    keys = {role: one for role, one in (keys or {}).items() if one in table.columns or not isinstance(one, IfThere)}
+    keys = {
+        role: one for role, one in (keys or {}).items() if one in table.columns or not isinstance(one, OptionalColumn)
+    }
     check_columns(str(path), table.columns, [(f"keys[{role!r}]", column) for role, column in keys.items()])
     columns = {role: keys.get(role, role) for role in ROLES}
     return {role: column for role, column in columns.items() if column in table.columns}
@@ -166,8 +168,9 @@ def _check_texts(table: CellTable, judgements: Judgements, order: np.ndarray, me
                 alike |= math.isnan(rating) or math.isnan(ratings[column][place])
             if not alike:
                 raise InputError(
-                    f"Expected {told(expected)} in {row.cell(column)}, as in {judgements.name}, but got "
-                    f"{told(row.cells.get(column))}: put the rows in order, add a column of items, or rename {column}."
+                    f"Expected {quoted_value(expected)} in {row.cell(column)}, as in {judgements.name}, but got "
+                    f"{quoted_value(row.cells.get(column))}: put the rows in order, add a column of items, "
+                    f"or rename {column}."
                 )
 
 

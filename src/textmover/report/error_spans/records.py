@@ -28,7 +28,7 @@ class MarkedLine(NamedTuple):
     signature: str = ""  # signature of the metric that marked the errors
 
 
-def confident(one: MarkedLine, least: float) -> MarkedLine:
+def filter_by_confidence(one: MarkedLine, least: float) -> MarkedLine:
     """Return the line with only the errors whose confidence is at least ``least``."""
     spans = tuple(span for span in one.found.spans if span.confidence >= least)
     return one._replace(found=replace(one.found, spans=spans))

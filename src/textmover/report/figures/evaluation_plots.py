@@ -61,7 +61,7 @@ def line_plot(
     positions = [first + gap * index for index in range(len(bins))]
     drawn = [line for line in lines if any(math.isfinite(value) for value in line.values)]
     ends = [y_scale.at(next(value for value in reversed(line.values) if math.isfinite(value))) for line in drawn]
-    labels = spread(ends, LABEL_STEP, LINE_TOP + 2, bottom + 6)
+    labels = avoid_overlaps(ends, LABEL_STEP, LINE_TOP + 2, bottom + 6)
     shown = [line for line in drawn if not line.muted and line.ends]
     series = []
     for line, label in sorted(zip(drawn, labels, strict=True), key=lambda one: not one[0].muted):
@@ -88,7 +88,7 @@ def _path(line: BinLine, positions: Sequence[float], scale: Scale, offset: float
     }
 
 
-def spread(places: Sequence[float], step: float, low: float, high: float) -> list[float]:
+def avoid_overlaps(places: Sequence[float], step: float, low: float, high: float) -> list[float]:
     """Move labels apart to a minimum distance within a range, with the least total movement (squared).
 
     Example:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from textmover.modules.classifier import TextClassifier
 from textmover.modules.devices import own_arithmetic
-from textmover.modules.encoder.encoder_identity import weights_print
+from textmover.modules.encoder.encoder_identity import weights_fingerprint
 from textmover.types import InputError, TokenBatch
 
 ACCEPTABLE = "acceptable"  # class whose probability is the feature, named as in CoLA and GLUE
@@ -51,7 +51,7 @@ class AcceptabilityModel(nn.Module):
     @property
     def identity(self) -> str:
         """Name and hash of the encoder, and hash of the head, for signatures of metrics."""
-        return f"{self.classifier.metric.encoder_identity}/{weights_print(self.classifier.head.state_dict())}"
+        return f"{self.classifier.metric.encoder_identity}/{weights_fingerprint(self.classifier.head.state_dict())}"
 
     @property
     def device(self) -> torch.device:

@@ -11,23 +11,23 @@ from torch import Tensor
 
 from textmover.functional.cost import pairwise_similarity, unit_vectors
 from textmover.functional.token_pooling import Units
-from textmover.modules.tokens.unknown_tokens import apart
+from textmover.modules.tokens.unknown_tokens import separate_unknown
 from textmover.rome.config import RomeConfig
-from textmover.rome.features.semantic import SemanticResult, semantic_similarity, taking_part, word_weights
+from textmover.rome.features.semantic import SemanticResult, semantic_similarity, word_mask, word_weights
 from textmover.rome.features.syntactic import SyntacticSimilarity, syntactic_similarity
-from textmover.rome.features.text_features import ReadText, RomeFeatures, parses_of
+from textmover.rome.features.text_features import ParsedWords, RomeFeatures, parses_of
 from textmover.rome.features.word_vectors import WordIdf, is_word
 from textmover.rome.scorer.network import named_features
 from textmover.types import needs_extra
 
 
-def length_ratio(hypothesis: ReadText, reference: ReadText) -> float:
+def length_ratio(hypothesis: ParsedWords, reference: ParsedWords) -> float:
     """Return the ratio of the word counts of shorter and longer text, 0 to 1; 1 for two texts without words."""
     counts = sorted(sum(map(is_word, one.words)) for one in (hypothesis, reference))
     return counts[0] / counts[1] if counts[1] else 1.0
 
 
-def chrf(hypothesis: ReadText, reference: ReadText) -> float:
+def chrf(hypothesis: ParsedWords, reference: ParsedWords) -> float:
     """Return the chrF of the hypothesis, 0 to 1 (Popović 2015)."""
     return float(_chrf().sentence_score(hypothesis.text, [reference.text]).score) / 100
 
@@ -39,7 +39,7 @@ def _chrf() -> Any:
     return CHRF()
 
 
-SURFACE: Mapping[str, Callable[[ReadText, ReadText], float]] = {"length-ratio": length_ratio, "chrf": chrf}
+SURFACE: Mapping[str, Callable[[ParsedWords, ParsedWords], float]] = {"length-ratio": length_ratio, "chrf": chrf}
 """Functions of hypothesis and reference that compute surface features, by name."""
 
 
@@ -53,7 +53,7 @@ def pair_features(
 ) -> tuple[Tensor, Tensor]:
     """Return features ``[B, F]`` in the order of the configuration, and flags ``[B, 2]``: any text empty, any long."""
     device = references.vectors.device
-    references, hypotheses = apart(references, hypotheses)
+    references, hypotheses = separate_unknown(references, hypotheses)
     units = (_units(config, idf, side) for side in (references, hypotheses))
     # Cut after the last selected word: long texts have words beyond the encoder's limit.
     first, second = (Units(*(part[:, : _width(one.mask)] for part in one)) for one in units)
@@ -82,13 +82,13 @@ def match_words(
     config: RomeConfig, idf: WordIdf | None, hypotheses: RomeFeatures, references: RomeFeatures
 ) -> SemanticResult:
     """Return the semantic feature with alignment and flow, padded to all words."""
-    references, hypotheses = apart(references, hypotheses)
+    references, hypotheses = separate_unknown(references, hypotheses)
     return semantic_similarity(_units(config, idf, references), _units(config, idf, hypotheses), config.semantic)
 
 
 def compare_trees(config: RomeConfig, hypotheses: RomeFeatures, references: RomeFeatures) -> SyntacticSimilarity:
     """Return the syntactic feature with distances; words after the last one with a vector have cosine 0."""
-    references, hypotheses = apart(references, hypotheses)
+    references, hypotheses = separate_unknown(references, hypotheses)
     # Cut after the last vector: the matrix of thousands of words beyond the encoder's limit would not fit in memory.
     sides = [side.vectors[:, : _width(side.mask)] for side in (references, hypotheses)]
     cosines = pairwise_similarity(*(unit_vectors(side) for side in sides))
@@ -97,7 +97,7 @@ def compare_trees(config: RomeConfig, hypotheses: RomeFeatures, references: Rome
 
 def _units(config: RomeConfig, idf: WordIdf | None, side: RomeFeatures) -> Units:
     words = [one.words for one in side.texts]
-    mask = taking_part(side.mask, words)
+    mask = word_mask(side.mask, words)
     weights, _ = word_weights(words, mask, idf, weighting=config.weights, normalize=config.balanced)
     return Units(side.vectors, mask, weights)
 

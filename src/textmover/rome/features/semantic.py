@@ -96,7 +96,7 @@ def semantic_similarity(reference: Units, hypothesis: Units, config: SemanticCon
     return SemanticResult(value, empty, partners(matched), transport.plan, distance.detach())
 
 
-def taking_part(mask: Tensor, words: Sequence[Sequence[str]]) -> Tensor:
+def word_mask(mask: Tensor, words: Sequence[Sequence[str]]) -> Tensor:
     """Return a mask ``[B, W]`` of the words that have a vector and are not only punctuation or symbols."""
     flags = torch.zeros(mask.shape, dtype=torch.bool)
     for row, text in enumerate(words):

@@ -23,7 +23,7 @@ PARSED_BYTES = 400  # approximate memory of a parsed word, without its vector
 
 
 @dataclass(frozen=True, slots=True)
-class ReadText:
+class ParsedWords:
     """A text with its words and parse."""
 
     text: str  # the text itself
@@ -37,7 +37,7 @@ class RomeFeatures:
 
     vectors: Tensor  # word vectors ``[B, W, D]``, 0 for a word without one
     mask: Tensor  # true for each word with a vector, bool ``[B, W]``
-    texts: tuple[ReadText, ...]  # the texts with their words
+    texts: tuple[ParsedWords, ...]  # the texts with their words
     others: Mapping[str, tuple[TextFeatures, np.ndarray]]  # features and token counts ``[B]`` by metric
     unknown: Tensor | None = None  # hash of the spelling of unknown words, else 0, int64 ``[B, W]``
 
@@ -60,7 +60,7 @@ class PackedRome:
     """RoMe's features of texts, without padding."""
 
     words: Ragged  # vectors, flags of words with a vector, and hashes of unknown words if there are any
-    texts: tuple[ReadText, ...]  # the texts with their words
+    texts: tuple[ParsedWords, ...]  # the texts with their words
     others: Mapping[str, PackedFeatures]  # packed features of other metrics, by name
 
     def __len__(self) -> int:
@@ -110,7 +110,7 @@ class PackedRome:
         )
 
 
-def parses_of(texts: Sequence[ReadText]) -> list[ParsedText]:
+def parses_of(texts: Sequence[ParsedWords]) -> list[ParsedText]:
     """Return the parses of texts that were read with a parser."""
     parses = [one.parsed for one in texts if one.parsed is not None]
     if len(parses) < len(texts):
@@ -184,14 +184,14 @@ class WordReader(nn.Module):
         parser = None if config.parser == NO_PARSER else load_parser(config.parser)
         return cls(MetricModel.from_config(config.reader), parser)
 
-    def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor, tuple[ReadText, ...], Tensor | None]:
+    def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor, tuple[ParsedWords, ...], Tensor | None]:
         """Return ``vectors``, ``mask``, ``texts`` and ``unknown`` of :class:`RomeFeatures`."""
         vectors = self.metric.token_vectors(batch)
         offsets = token_offsets(self.metric.tokenizer, batch.texts)
         spans, parses = self._spans(batch, offsets)
         words, mask = word_vectors_of_spans(vectors, batch, offsets, spans)
         columns = zip(batch.texts, spans, parses, strict=True)
-        texts = tuple(ReadText(text, _written(text, places), parsed) for text, places, parsed in columns)
+        texts = tuple(ParsedWords(text, _written(text, places), parsed) for text, places, parsed in columns)
         if batch.unknown is None:
             return words, mask, texts, None
         unknown_tokens = replace(batch, mask=batch.unknown > 0)  # one makes its word unknown

@@ -18,7 +18,7 @@ from textmover import safe_reading
 from textmover.files import atomic_file, digest_of, held_lock
 from textmover.readers.lines import iter_lines, open_bytes
 from textmover.readers.row_streams import Row
-from textmover.runs.score_summary import Tally
+from textmover.runs.score_summary import ShardSummary
 from textmover.runs.shards.score_formats import FORMATS, Layout
 from textmover.types import InputError, plural
 
@@ -149,7 +149,7 @@ class Record:
     texts: str  # digest of the texts of its rows
     rows: str  # concatenated digests of the rows, ``ROW_DIGITS`` digits each
     file: str  # digest of the file
-    tally: Tally
+    tally: ShardSummary
 
     def dump(self) -> str:
         """Return the record as JSON with its own digest."""
@@ -165,7 +165,7 @@ class Record:
                 return None
             tally: dict[str, Any] = entries["tally"]
             tally |= {name: tuple(one) for name, one in tally.items() if isinstance(one, list)}
-            return cls(**{**entries, "tally": Tally(**tally)})
+            return cls(**{**entries, "tally": ShardSummary(**tally)})
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
@@ -186,7 +186,7 @@ def digest_texts(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class Receipt:
+class OutputManifest:
     """Inputs and settings of a result."""
 
     manifest: Mapping[str, str]  # everything that its bytes depend on except the texts
@@ -195,7 +195,7 @@ class Receipt:
     scores: str  # digest of the result
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any]) -> Receipt:
+    def from_json(cls, entries: Mapping[str, Any]) -> OutputManifest:
         """Return the receipt from the entries of a JSON file."""
         return cls(*(entries[name] for name in ("manifest", "rows", "texts", "scores")))
 
@@ -205,16 +205,16 @@ def receipt_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.textmover.json")
 
 
-def write_receipt(path: Path, receipt: Receipt) -> None:
+def write_receipt(path: Path, receipt: OutputManifest) -> None:
     """Write the receipt of an output file next to it."""
     with atomic_file(receipt_path(path)) as stream:
         json.dump(asdict(receipt), stream, indent=1)
 
 
-def read_receipt(path: Path) -> Receipt | None:
+def read_receipt(path: Path) -> OutputManifest | None:
     """Read the receipt of an output file; return ``None`` if it is missing or invalid."""
     try:
-        return Receipt.from_json(read_json(receipt_path(path)))
+        return OutputManifest.from_json(read_json(receipt_path(path)))
     except (OSError, ValueError, KeyError):
         return None
 
@@ -227,7 +227,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return entries
 
 
-def check_same(output: Path, existing: Receipt, expected: Receipt) -> None:
+def check_same(output: Path, existing: OutputManifest, expected: OutputManifest) -> None:
     """Raise an error if a result comes from a different run, or was changed after it was written."""
     difference = first_difference(existing.manifest, expected.manifest)
     if difference is not None:

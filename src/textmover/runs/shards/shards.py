@@ -17,14 +17,14 @@ import torch
 
 from textmover._version import __version__
 from textmover.files import atomic_bytes, atomic_file
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.row_streams import Row, Rows
-from textmover.runs.score_summary import Summary, Tally
+from textmover.runs.score_summary import ShardSummary, Summary
 from textmover.runs.shards.folder import (
     MANIFEST,
     MERGED,
     SUMMARY,
-    Receipt,
+    OutputManifest,
     Record,
     check_folder,
     clear,
@@ -65,7 +65,7 @@ class ShardScores(NamedTuple):
     """Scores of a shard."""
 
     values: Mapping[str, np.ndarray]  # by name, float64 ``[rows, systems]``, NaN in excluded rows
-    tally: Tally
+    tally: ShardSummary
     flags: np.ndarray  # flags of the segments, text ``[rows, systems]``
     kept: Sequence[tuple[str, ...]] = ()  # cells of kept columns, by row
 
@@ -81,7 +81,7 @@ def rows_per_shard(pairs: int, systems: int) -> int:
 def read_shards(rows: Rows, size: int) -> Generator[Shard, None, None]:
     """Yield shards of ``size`` rows; the last may be shorter. Errors name the command-line flags."""
     index = 0
-    with flags_named(), contextlib.closing(iter(rows)) as reading:
+    with errors_with_flag_names(), contextlib.closing(iter(rows)) as reading:
         while shard := list(itertools.islice(reading, size)):
             yield Shard(index, index * size + 1, shard, rows.share)
             index += 1
@@ -109,7 +109,7 @@ def describe(signature: Signature, layout: Layout, **settings: object) -> dict[s
     }
 
 
-class Parts:
+class ShardFolder:
     """Folder with a file per finished shard. One process prepares it, all write shards, one merges or seals them."""
 
     def __init__(
@@ -167,7 +167,7 @@ class Parts:
         """Indices of the finished shards, in order."""
         return kept_shards(self.folder)
 
-    def finished(self, shard: Shard) -> Tally | None:
+    def finished(self, shard: Shard) -> ShardSummary | None:
         """Return the tally of a finished shard; ``None`` if the shard has to be scored."""
         record = self._record(shard.index)
         if record is None:
@@ -198,7 +198,7 @@ class Parts:
         with atomic_file(self._record_file(shard.index)) as text:
             text.write(record.dump())
 
-    def tallies(self, shards: int) -> list[Tally]:
+    def tallies(self, shards: int) -> list[ShardSummary]:
         """Return the tallies of all shards."""
         return [record.tally for record in self._records(shards)]
 
@@ -256,15 +256,15 @@ class Parts:
             )
         return joined(record.texts for record in records), files
 
-    def receipt(self, rows: int, texts: str, scores: str, *, only_mean: bool = False) -> Receipt:
+    def receipt(self, rows: int, texts: str, scores: str, *, only_mean: bool = False) -> OutputManifest:
         """Return the receipt of a result made from these shards."""
-        return Receipt({**self.manifest, "values": "mean alone" if only_mean else "all"}, rows, texts, scores)
+        return OutputManifest({**self.manifest, "values": "mean alone" if only_mean else "all"}, rows, texts, scores)
 
-    def sealed_receipt(self) -> tuple[Receipt, str]:
+    def sealed_receipt(self) -> tuple[OutputManifest, str]:
         """Return the receipt of a sealed folder, and the digest of its current files."""
         try:
             manifest, summary = read_json(self.folder / MANIFEST), read_json(self.folder / SUMMARY)
-            receipt = Receipt.from_json({**summary, "manifest": {**manifest, "values": "all"}})
+            receipt = OutputManifest.from_json({**summary, "manifest": {**manifest, "values": "all"}})
             return receipt, self._files(int(summary["shards"]))
         except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
             raise InputError(

@@ -10,8 +10,8 @@ import numpy as np
 from textmover.modules.devices import scoring_mode
 from textmover.readers.row_streams import Row, Rows
 from textmover.runs.progress import PairCount
-from textmover.runs.score_summary import Tally, check_any_left
-from textmover.runs.shards.shards import Parts, Shard, ShardScores
+from textmover.runs.score_summary import ShardSummary, check_any_left
+from textmover.runs.shards.shards import Shard, ShardFolder, ShardScores
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, NoReferenceError, SegmentMetric, compared_sides, compared_texts
 
@@ -20,12 +20,12 @@ class FinishedShard(NamedTuple):
     """A finished shard; ``scores`` is ``None`` if it was kept from an earlier run."""
 
     shard: int
-    tally: Tally
+    tally: ShardSummary
     scores: ShardScores | None
 
 
 def score_shards(
-    scorer: Scorer, shards: Iterable[Shard], systems: Sequence[str], parts: Parts | None, count: PairCount
+    scorer: Scorer, shards: Iterable[Shard], systems: Sequence[str], parts: ShardFolder | None, count: PairCount
 ) -> Iterator[FinishedShard]:
     """Score shards in order and write each to ``parts``; skip shards that are already there."""
     for shard in shards:
@@ -80,7 +80,7 @@ def score_shard(
         raise InputError(f"{str(error).rstrip('.')} {where}.") from error
     scored = np.ascontiguousarray(values["score"][rows].T)
     reference_counts = [len(row.references) for row in scored_rows]
-    tally = Tally(
+    tally = ShardSummary(
         rows=len(shard.rows),
         skipped=len(shard.rows) - len(rows),
         problem=next((row.problem for row in shard.rows if row.problem), ""),

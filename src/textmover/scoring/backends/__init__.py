@@ -6,7 +6,7 @@ user's cache, whose deviation from torch was measured at export.
 """
 
 from textmover.scoring.backends.names import BACKENDS, EXPORTED, Backend, BackendError, check_backend, installed
-from textmover.scoring.backends.preparation import Prepared, attach, prepare
+from textmover.scoring.backends.preparation import Prepared, prepare, set_backend
 
 __all__ = [
     "BACKENDS",
@@ -14,8 +14,8 @@ __all__ = [
     "Backend",
     "BackendError",
     "Prepared",
-    "attach",
     "check_backend",
     "installed",
     "prepare",
+    "set_backend",
 ]

@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from textmover._version import __version__
 from textmover.files import atomic_folder, file_sha256, remove_leftovers, user_cache
-from textmover.modules.encoder.known_encoders import UNTRACED, sees_locally
+from textmover.modules.encoder.known_encoders import UNTRACED, has_local_attention
 from textmover.safe_reading import read_json
 from textmover.scoring.backends.names import BackendError
 from textmover.types import InputError, RunnableEncoder
@@ -106,7 +106,7 @@ def encoder_hash(encoder: RunnableEncoder) -> str:
     graph: Any = encoder.graph()
     config = {name: value for name, value in graph.model.config.to_dict().items() if name not in UNTRACED}
     properties = {"config": config, "layers": list(encoder.computed), "type": type(graph.model).__name__}
-    if sees_locally(graph.model.config):
+    if has_local_attention(graph.model.config):
         properties["padding"] = "sees"  # excludes older graphs, which yield NaN
     digest = hashlib.sha256(json.dumps(properties, sort_keys=True, default=str).encode())
     for name, tensor in sorted(graph.state_dict().items()):

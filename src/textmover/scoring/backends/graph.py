@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.modules.devices import evaluating, renew_in_child
+from textmover.modules.devices import evaluating, reset_after_fork
 from textmover.modules.encoder.encoder import row_graph
 from textmover.modules.encoder.known_encoders import position_limit
 from textmover.scoring.backends.names import BackendError, version
@@ -107,7 +107,7 @@ class ArtefactRunner(ABC):
         self.folder, self.precision = folder, precision
         self.name = f"{self.backend}-{version(self.backend)}"
         self.streams, self.threads = worker_count(torch.device("cpu")), torch.get_num_threads()
-        renew_in_child(self)
+        reset_after_fork(self)
 
     @property
     def row_runner(self) -> RowRunner | None:

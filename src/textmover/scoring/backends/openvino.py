@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from textmover.modules.devices import keep_for_ever, new_lock
-from textmover.modules.encoder.known_encoders import sees_locally
+from textmover.modules.encoder.known_encoders import has_local_attention
 from textmover.scoring.backends.graph import (
     ArtefactRunner,
     converting,
@@ -51,7 +51,7 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
     graph: Any = encoder.graph()
     with converting("OpenVINO"), without_telemetry(), torch.no_grad():
         model = openvino.convert_model(program)
-        if sees_locally(graph.model.config):
+        if has_local_attention(graph.model.config):
             _unmask_fully_masked_rows(model)
         if precision == "int8":
             model = _compressed(model)

@@ -115,7 +115,7 @@ class Prepared(NamedTuple):
 
 
 @lasting()
-def attach(metric: SegmentMetric, backend: str, precision: str, checkpoint: Path | None = None) -> float | None:
+def set_backend(metric: SegmentMetric, backend: str, precision: str, checkpoint: Path | None = None) -> float | None:
     """Run a metric's encoder with a back-end; return the deviation of probe scores from torch, if it can score."""
     if metric.runnable_encoder is not None:
         metric.runnable_encoder.run_with(None)

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.devices import keep_for_ever, new_lock, renew_in_child
+from textmover.modules.devices import keep_for_ever, new_lock, reset_after_fork
 from textmover.modules.encoder.encoder import EncoderGraph, drop_capturing_hooks
 from textmover.scoring.backends.graph import quiet_converters
 from textmover.scoring.backends.names import BackendError, version
@@ -126,7 +126,7 @@ class CompiledRunner(_GraphRunner):
 
     def __init__(self, graph: nn.Module) -> None:
         super().__init__(graph)
-        renew_in_child(self)
+        reset_after_fork(self)
 
     @property
     def name(self) -> str:

@@ -36,7 +36,7 @@ LEFTOVER = re.compile(rf"\.({re.escape(IDENTITY)}|{STATES.pattern})\.\w+")
 
 
 @dataclass(frozen=True)
-class Place:
+class CacheEntry:
     """States of one encoder in a folder, and their identity: everything that they depend on except the tokens."""
 
     path: Path
@@ -45,14 +45,14 @@ class Place:
     nbytes: int
 
 
-def places(folder: Path) -> list[Place]:
+def places(folder: Path) -> list[CacheEntry]:
     """List the content of a folder, largest first, without other versions."""
     places_found = []
     for path in sorted((folder / f"v{FORMAT}").glob(f"*/{IDENTITY}")):
         identity = identity_in(path)
         files = sorted(path.parent.glob("*.safetensors"))
         texts = sum(_texts(path) for path in files)
-        places_found.append(Place(path.parent, identity, texts, sum(map(size_of, files))))
+        places_found.append(CacheEntry(path.parent, identity, texts, sum(map(size_of, files))))
     return sorted(places_found, key=lambda place: -place.nbytes)
 
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from textmover.modules.devices import new_lock, renew_in_child
+from textmover.modules.devices import new_lock, reset_after_fork
 
 Key = TypeVar("Key", bound=Hashable)
 Chunk = TypeVar("Chunk", bound=Any)
@@ -23,7 +23,7 @@ class TextCache(Generic[Key, Chunk]):
         self._places: dict[Key, tuple[int, int]] = {}
         self._next = 0
         self._lock = new_lock()
-        renew_in_child(self)
+        reset_after_fork(self)
 
     def __getstate__(self) -> dict[str, object]:
         """Copies start empty: the content is large and can be recomputed."""
@@ -31,7 +31,7 @@ class TextCache(Generic[Key, Chunk]):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _lock=new_lock())
-        renew_in_child(self)
+        reset_after_fork(self)
 
     def forked(self) -> None:
         """Start empty in a forked child: another thread may have been writing at the time of the fork."""

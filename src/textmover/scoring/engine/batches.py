@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.scoring.engine.threads import spread
+from textmover.scoring.engine.threads import map_in_threads
 from textmover.types import RowRunner, TokenBatch
 
 CHUNK = 1024  # maximum number of texts tokenised at a time
@@ -240,8 +240,8 @@ def encoded_in_rows(
         return group
 
     def done() -> Iterator[RowGroup | Result]:
-        yield from spread(work, jobs(), workers)
-        yield from spread(work, list(ready), workers)  # results of the last group
+        yield from map_in_threads(work, jobs(), workers)
+        yield from map_in_threads(work, list(ready), workers)  # results of the last group
 
     for item in done():
         if not isinstance(item, RowGroup):

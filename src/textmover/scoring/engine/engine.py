@@ -26,8 +26,8 @@ from textmover.scoring.engine.pair_results import (
     pair_flags,
     unusual,
 )
-from textmover.scoring.engine.text_features import ENCODING, DeviceMemoryError, Reference, TextTable, TextWork
-from textmover.scoring.engine.threads import spread, worker_count
+from textmover.scoring.engine.text_features import ENCODING, DeviceMemoryError, Reference, TextEncoding, TextTable
+from textmover.scoring.engine.threads import map_in_threads, worker_count
 from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class RawScores:
         return Counter({name: int(marked.sum()) for name, marked in self.flags.items()})
 
 
-class Engine(TextWork):
+class Engine(TextEncoding):
     """Score lists of segments with a metric in evaluation mode; batches are halved on GPU out-of-memory errors."""
 
     def __init__(
@@ -296,7 +296,7 @@ class Engine(TextWork):
         matched, total = start, total or len(pair_rows)
         batches = pair_batches(table.lengths[pair_rows], PAIR_TOKENS * self.batch_tokens, self._block)
         match = functools.partial(self._match, table, pair_rows, self.metric.pair_scores)
-        for results in spread(match, batches, worker_count(self.metric.device)):
+        for results in map_in_threads(match, batches, worker_count(self.metric.device)):
             for rows, scores in results:
                 scored.put(rows, scores)
                 matched += len(rows)
@@ -330,7 +330,7 @@ class Engine(TextWork):
             pair_rows = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
             batches = pair_batches(table.lengths[pair_rows], PAIR_TOKENS * self.batch_tokens, self._block)
             match = functools.partial(self._match, table, pair_rows, read)
-            for part in spread(match, batches, worker_count(self.metric.device)):
+            for part in map_in_threads(match, batches, worker_count(self.metric.device)):
                 for rows, results_of_batch in part:
                     for row, result in zip(rows, results_of_batch, strict=True):
                         results[row] = result

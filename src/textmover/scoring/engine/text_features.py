@@ -17,7 +17,7 @@ from textmover.modules.tokens.text_flags import other_script, text_flags
 from textmover.scoring.cache.text_cache import TextCache
 from textmover.scoring.engine.batches import encoded_in_rows, row_groups, token_batches
 from textmover.scoring.engine.pair_results import Progress
-from textmover.scoring.engine.threads import read_ahead, spread, worker_count
+from textmover.scoring.engine.threads import map_in_threads, prefetch, worker_count
 from textmover.types import InputError, PackedFeatures, SegmentMetric, TextFeatures, TokenBatch
 
 
@@ -116,7 +116,7 @@ def _collect_memory_errors(errors: list[RuntimeError]) -> Iterator[None]:
 Attempts = Iterator[contextlib.AbstractContextManager[None]]
 
 
-def attempts(device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False) -> Attempts:
+def out_of_memory_retries(device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False) -> Attempts:
     """Yield contexts to try work in; retry once if ``spare`` freed memory or the batch cannot be split (``last``)."""
     for retry in (True, False):
         errors: list[RuntimeError] = []
@@ -137,7 +137,7 @@ def default_batch_tokens(metric: SegmentMetric) -> int:
     return 1024 if metric.runnable_encoder is not None else 8192
 
 
-class TextWork:
+class TextEncoding:
     """The part of the engine that encodes texts; if the device runs out of memory, cached features go first."""
 
     def __init__(self, metric: SegmentMetric, *, batch_tokens: int | None, cache_bytes: int) -> None:
@@ -179,12 +179,12 @@ class TextWork:
         if runner is not None and self.batch_tokens >= math.prod(runner.row_shape):
             longest = ROW_CHARACTERS * runner.row_shape[1]
             short, texts = [one for one in texts if len(one) <= longest], [one for one in texts if len(one) > longest]
-            with read_ahead(row_groups(self.metric.tokenize, short, runner)) as groups:
+            with prefetch(row_groups(self.metric.tokenize, short, runner)) as groups:
                 # One thread more than the back-end computes with: one consumes results while the others compute.
                 for results in encoded_in_rows(groups, self._encode, self.batch_tokens, self._workers + 1):
                     yield from (([short[row] for row in rows], chunk) for rows, chunk in results)
-        with read_ahead(token_batches(self.metric.tokenize, texts, lambda: self.batch_tokens), AHEAD) as batches:
-            for results in spread(self._encode, batches, self._workers):
+        with prefetch(token_batches(self.metric.tokenize, texts, lambda: self.batch_tokens), AHEAD) as batches:
+            for results in map_in_threads(self._encode, batches, self._workers):
                 yield from (([texts[row] for row in rows], chunk) for rows, chunk in results)
 
     @property
@@ -214,7 +214,7 @@ class TextWork:
         return [one for part in halved_batches for one in self._encode(part)]
 
     def _attempts(self, *, last: bool) -> Attempts:
-        return attempts(self.metric.device, last=last, spare=self._free_memory)
+        return out_of_memory_retries(self.metric.device, last=last, spare=self._free_memory)
 
     def _free_memory(self) -> bool:
         """Free cached features and the hidden states that metrics share; return whether there were any."""

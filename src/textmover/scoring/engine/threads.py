@@ -27,7 +27,7 @@ def worker_count(device: torch.device) -> int:
     return min(torch.get_num_threads(), MOST) if device.type == "cpu" else 1
 
 
-def spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """Yield results of ``work`` in input order; items are drawn a few ahead, and workers share the threads of torch."""
     guarded: Callable[[Item], Result] = torch.inference_mode()(work)  # inference mode is per thread
     items = iter(items)
@@ -63,7 +63,7 @@ class _End(NamedTuple):
 
 
 @contextlib.contextmanager
-def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[Iterator[Item]]:
+def prefetch(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[Iterator[Item]]:
     """Compute the next ``ahead`` items in a thread while the caller works on the current one."""
     waiting: queue.SimpleQueue[Item | _End] = queue.SimpleQueue()
     slots = threading.Semaphore(ahead)

@@ -112,7 +112,7 @@ def warn_marked(scorer: Scorer, counts: Mapping[str, int]) -> None:
             logger.warning("%s %s.", plural(counts[name], "text"), sentence)
 
 
-def marks_errors(metric: SegmentMetric) -> bool:
+def can_mark_errors(metric: SegmentMetric) -> bool:
     """Return whether a metric can mark errors: a transport metric without a head, or with a trained one."""
     return isinstance(metric, MetricModel) and (metric.error_head is None or metric.error_head.fitted.item() > 0)
 
@@ -124,7 +124,7 @@ def _checked(metric: SegmentMetric) -> MetricModel:
             f"Expected a transport metric to mark errors, but got a {type(metric).__name__}, which does not match "
             "words: choose a released metric or a preset such as twmd (`textmover list`)."
         )
-    if not marks_errors(metric):
+    if not can_mark_errors(metric):
         raise InputError(
             "Expected a head that learned to mark errors, but got a new one: leave `mark_errors` out to mark by the "
             "plan, or train the head (configs/errors.yaml)."

@@ -41,7 +41,7 @@ from textmover.modules.error_spans.head import by_rule
 from textmover.report import table_formats
 from textmover.scoring.error_spans.marking import mark_fitted
 from textmover.scoring.scorer import Scorer
-from textmover.training.base_module import StageModule
+from textmover.training.base_module import BaseTrainingModule
 from textmover.training.tasks.classification import ClassificationTask
 from textmover.training.tasks.paraphrases import ALONE, ContrastiveTask
 from textmover.training.tasks.ratings import STATISTICS
@@ -111,7 +111,7 @@ def _ends(low: float, high: float, missing: str, form: str = ".3f") -> str:
     return missing if math.isnan(low) else f"{low:{form}} … {high:{form}}"
 
 
-def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) -> list[TaskReport]:
+def judge_tasks(module: BaseTrainingModule, data: SourcesDataModule, *, samples: int = 1000) -> list[TaskReport]:
     """Evaluate every part of the tasks without ratings, with the given number of bootstrap samples."""
     labels: list[StatisticRow] = []
     partners: list[StatisticRow] = []
@@ -285,7 +285,7 @@ class FitReport(Shown):
         return found
 
 
-def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) -> FitReport:
+def judge(module: BaseTrainingModule, data: SourcesDataModule, *, samples: int = 1000) -> FitReport:
     """Score every rated part with the metric before and after training, and compare both with the ratings.
 
     Parts with labels, paraphrases or marked errors are evaluated by their tasks.

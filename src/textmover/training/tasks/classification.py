@@ -15,8 +15,8 @@ from textmover.data.labelled import LabelBatch, LabelledSource
 from textmover.meta_evaluation.agreement.labels import confusion_matrix, label_statistics
 from textmover.metrics.ordered_states import OrderedStates
 from textmover.modules.classifier import ClassifierConfig, Encoding, Pooling, TextClassifier
-from textmover.training.sharding import joint_values
-from textmover.training.tasks.task import Judgement, Task
+from textmover.training.sharding import gather_values
+from textmover.training.tasks.task import Task, TaskResult
 from textmover.types import InputError, plural
 
 ClassWeights = Literal["balanced"] | dict[str, float] | None
@@ -88,8 +88,8 @@ class ClassificationTask(Task[LabelledSource]):
 
     def loss(self, metric: Any, batch: LabelBatch) -> Tensor:
         """Return the cross entropy over the batch of all processes."""
-        logits = joint_values(self.classifier(metric)(*batch.texts), batch.joint)
-        labels = joint_values(batch.labels, batch.joint)
+        logits = gather_values(self.classifier(metric)(*batch.texts), batch.joint)
+        labels = gather_values(batch.labels, batch.joint)
         return torch.nn.functional.cross_entropy(
             logits, labels, weight=self.weights, label_smoothing=self.options.label_smoothing
         )
@@ -103,7 +103,7 @@ class ClassificationTask(Task[LabelledSource]):
         """Return the predicted class of each item, int64 ``[B]``."""
         return self.classifier(metric)(*batch.texts).argmax(dim=1)
 
-    def judge(self, part: str) -> Judgement | None:
+    def judge(self, part: str) -> TaskResult | None:
         """Compute accuracy, macro-F1 and Matthews correlation on a part."""
         found = self.collected(part)
         if found is None:
@@ -112,7 +112,7 @@ class ClassificationTask(Task[LabelledSource]):
         labels = [item.label for item in self.source.parts[part]]
         confusion = confusion_matrix(labels, predicted, len(self.source.classes))
         values = {name: float(value) for name, value in label_statistics(confusion).items()}
-        return Judgement(values, _table(self.source.classes, confusion, values, int(cut.sum())), confusion)
+        return TaskResult(values, _table(self.source.classes, confusion, values, int(cut.sum())), confusion)
 
 
 def class_weights(source: LabelledSource, wanted: ClassWeights) -> Tensor | None:

@@ -17,8 +17,8 @@ from torchmetrics import Metric
 
 from textmover.data.error_spans import MarkedBatch, MarkedSource
 from textmover.modules.error_spans.head import ErrorHead, ErrorLogits, error_logits
-from textmover.training.sharding import joint_values
-from textmover.training.tasks.task import Judgement, Task, check_fitted
+from textmover.training.sharding import gather_values
+from textmover.training.tasks.task import Task, TaskResult, check_fitted
 
 REACH = 12.0  # log-odds are clipped to this size
 BINS = 480  # bins of log-odds, used to calibrate probabilities and choose thresholds
@@ -83,7 +83,7 @@ class ErrorTask(Task[MarkedSource]):
             targets = batch.severity.clamp(min=0)
             by_token = cross_entropy(found.severity.transpose(1, 2), targets, reduction="none")
             losses = losses + (by_token * graded).sum(dim=1) / graded.sum(dim=1).clamp(min=1)
-        return joint_values(losses, batch.joint).mean()
+        return gather_values(losses, batch.joint).mean()
 
     def collect(self, part: str, metric: Any, batch: MarkedBatch) -> None:
         """Count the log-odds of a batch."""
@@ -95,7 +95,7 @@ class ErrorTask(Task[MarkedSource]):
                 counts.update(side, kind, logits[rows], targets[rows])
         counts.items += len(batch)
 
-    def judge(self, part: str) -> Judgement | None:
+    def judge(self, part: str) -> TaskResult | None:
         """Compute Matthews correlations of words (by tokens) and gaps at the best thresholds; calibrate the head."""
         collected = self._collected[part]
         counts = collected.compute().cpu().double()
@@ -116,7 +116,7 @@ class ErrorTask(Task[MarkedSource]):
             if self.main and part == next(iter(self.source.parts)):
                 only = side if len(sides) > 1 else None
                 self._head[0].take_calibration(kind, scale, offset, threshold, only)
-        return Judgement(values, "\n".join(lines), counts)
+        return TaskResult(values, "\n".join(lines), counts)
 
 
 def _logits(metric: Any, batch: MarkedBatch) -> ErrorLogits:

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from textmover.data.paraphrases import ParaphraseBatch, ParaphraseSource, nearest_others
 from textmover.functional.losses import contrastive_loss
-from textmover.training.sharding import joint_values
-from textmover.training.tasks.task import Judgement, Task, check_fitted
+from textmover.training.sharding import gather_values
+from textmover.training.tasks.task import Task, TaskResult, check_fitted
 from textmover.types import InputError, TokenEmbeddings
 
 SHORTLIST = 16  # candidates by mean vector, among which the metric searches for the hardest negatives
@@ -56,7 +56,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
         """Return InfoNCE in both directions over the batch of all processes."""
         sides = [batch.hypotheses, batch.references]
         features = [joint_features(metric.text_features(one), batch.joint, len(batch)) for one in sides]
-        clusters = joint_values(batch.clusters, batch.joint)
+        clusters = gather_values(batch.clusters, batch.joint)
         owners = clusters[:, 0]
         scores = all_scores(metric, features[0], features[1])
         if batch.negatives is None:
@@ -82,7 +82,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
         found = (scores.diagonal() > rivals).float()
         return torch.where(rivals == float("-inf"), ALONE, found)
 
-    def judge(self, part: str) -> Judgement | None:
+    def judge(self, part: str) -> TaskResult | None:
         """Compute the share of paraphrases found."""
         outcome = self.collected(part)
         if outcome is None:
@@ -90,11 +90,11 @@ class ContrastiveTask(Task[ParaphraseSource]):
         found = outcome[outcome != ALONE]
         size = self.source.validation_batch_size
         if not len(found):
-            return Judgement(
+            return TaskResult(
                 {"recall": math.nan}, f"  recall@1 among up to {size} texts: undefined, since no batch holds negatives"
             )
         recall = float(found.mean())
-        return Judgement({"recall": recall}, f"  recall@1 among up to {size} texts: {recall:.4f} (n={len(found)})")
+        return TaskResult({"recall": recall}, f"  recall@1 among up to {size} texts: {recall:.4f} (n={len(found)})")
 
 
 def all_scores(metric: Any, hypotheses: TokenEmbeddings, references: TokenEmbeddings) -> Tensor:
@@ -127,7 +127,7 @@ def joint_features(features: TokenEmbeddings, joint: int, items: int) -> TokenEm
     def gathered(values: Tensor, *, padded: bool = True) -> Tensor:
         if padded:
             values = torch.nn.functional.pad(values, (*((0, 0) * (values.ndim - 2)), 0, more))
-        return joint_values(values.view(items, each, *values.shape[1:]), joint).flatten(0, 1)
+        return gather_values(values.view(items, each, *values.shape[1:]), joint).flatten(0, 1)
 
     own = features.self_similarity
     return replace(

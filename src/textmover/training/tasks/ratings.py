@@ -23,8 +23,8 @@ from textmover.meta_evaluation.statistics.correlation import (
 from textmover.modules.base_metric import Calibration
 from textmover.scoring.lexical import LEXICAL, lexical_scores
 from textmover.scoring.scorer import Scorer
-from textmover.training.sharding import joint_values
-from textmover.training.tasks.task import Judgement, Task, check_fitted
+from textmover.training.sharding import gather_values
+from textmover.training.tasks.task import Task, TaskResult, check_fitted
 from textmover.types import InputError, SegmentMetric
 
 logger = logging.getLogger(__name__)
@@ -102,11 +102,11 @@ class RatingTask(Task[RatedSource]):
         """Return the weighted losses of scores and ratings, plus one minus the correlations with the signals."""
         scores = segment_scores(metric, batch, self.masks)
         scores = scores if self.head is None else self.head(scores)
-        scores = joint_values(self._standardized(scores), batch.joint)
-        ratings = joint_values(self._standardized(batch.ratings), batch.joint)
+        scores = gather_values(self._standardized(scores), batch.joint)
+        ratings = gather_values(self._standardized(batch.ratings), batch.joint)
         loss = combined_loss(scores, ratings, self.losses)
         if self.signal_values is not None:
-            values = joint_values(self.signal_values[batch.positions], batch.joint)
+            values = gather_values(self.signal_values[batch.positions], batch.joint)
             for place, weight in enumerate(self.signals.values()):
                 loss = loss + weight * pearson_loss(scores, values[:, place])
         return loss
@@ -116,14 +116,14 @@ class RatingTask(Task[RatedSource]):
         check_fitted(metric)
         self._collected[part].update(segment_scores(metric, batch), batch.positions)
 
-    def judge(self, part: str) -> Judgement | None:
+    def judge(self, part: str) -> TaskResult | None:
         """Compute the mean over groups of the correlations of scores and ratings."""
         segments, scores = self.source.parts[part], self.collected(part)
         if scores is None:
             return None
         by_group = grouped_correlations(scores, self.source.ratings_of(segments), self.source.groups_of(segments))
         mean = mean_correlation(by_group)
-        return Judgement({name: getattr(mean, name) for name in STATISTICS}, _table(by_group, mean), by_group)
+        return TaskResult({name: getattr(mean, name) for name in STATISTICS}, _table(by_group, mean), by_group)
 
     def _standardized(self, values: Tensor) -> Tensor:
         return ((values - self.rating_mean) / self.rating_deviation).float()

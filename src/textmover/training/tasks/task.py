@@ -20,7 +20,7 @@ SourceType = TypeVar("SourceType", bound=Source[Any])
 
 
 @dataclass(frozen=True)
-class Judgement:
+class TaskResult:
     """Result of the metric on a held-back or held-out part."""
 
     values: Mapping[str, float]  # statistics, higher is better
@@ -66,7 +66,7 @@ class Task(nn.Module, ABC, Generic[SourceType]):
         """Collect the results of the metric on a batch of a part."""
 
     @abstractmethod
-    def judge(self, part: str) -> Judgement | None:
+    def judge(self, part: str) -> TaskResult | None:
         """Evaluate a part; ``None`` if results of some batches are missing."""
 
 
