@@ -239,6 +239,13 @@ def test_control_characters_and_direction():
     assert notice("<b>").count("<b>") == 0
 
 
+def test_names_read_from_right_to_left_leave_numbers_in_their_places(folder):
+    desk, name = Session(folder, criteria=parse_criteria(["\u05d0"])), "\u05d1\u05d2"
+    saved = desk.rate(FILE, name, desk.start(FILE, name).key, 0, 2).status
+    assert ": \u2068\u05d0\u2069 2; all rated." in saved
+    assert f"Welcome back, \u2068{name}\u2069: 1 rated so far." in desk.start(FILE, name).status
+
+
 def test_other_columns_are_not_shown_to_who_rates(folder):
     rows = [{"hypothesis": "a", "reference": "b", "system": "the-best-one", "source": "shown"}]
     (folder / FILE).write_text(json.dumps(rows))

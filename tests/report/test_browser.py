@@ -13,6 +13,7 @@ from textmover.report import ReportHead, render_report
 from textmover.report.explanation.explanations import ExplainedLine
 from textmover.report.explanation.page import render_explanations
 from textmover.report.systems import comparison, ranking
+from textmover.types import ErrorSpan, TextErrors
 
 pytestmark = pytest.mark.slow
 
@@ -177,6 +178,27 @@ def test_arrows_follow_the_direction_in_which_a_text_is_read(probe, section, ali
 
     page = render_report(ReportHead("today"), [aligned(section(1, 20, 1, change=hebrew))])
     assert probe(page, RIGHT_TO_LEFT)["places"] == [1, 2, 1, 0]
+
+
+AT_THE_RIGHT = """
+  const gap = (one) => {
+    const range = document.createRange();
+    range.selectNodeContents(one);
+    return one.parentElement.getBoundingClientRect().right - range.getBoundingClientRect().right;
+  };
+  const texts = [...document.querySelectorAll(".texts .text [dir=auto], .errors[dir=auto], .words")];
+  const short = texts.filter((one) => one.textContent.length < 30);
+  const of = (kind) => short.filter((one) => getComputedStyle(one).direction === kind).map(gap);
+  found.gaps = [of("rtl"), of("ltr")];
+"""
+
+
+def test_texts_read_from_right_to_left_stand_at_the_right(probe, explained):
+    errors = TextErrors("\u05e9\u05dc\u05d5\u05dd cat", (ErrorSpan(5, 8),))
+    for page, count in ((compared(("a", "b")), 2), (explained(errors.text, "a cat", errors=errors).to_html(), 2)):
+        turned, others = probe(page, AT_THE_RIGHT)["gaps"]
+        assert len(turned) >= count
+        assert max(turned) < 30 < min(others)
 
 
 # --- explanations -----------------------------------------------------------------------------------------------------

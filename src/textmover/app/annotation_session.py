@@ -16,7 +16,7 @@ from textmover.annotation.project import Questions, known_questions
 from textmover.annotation.store import as_entry, span_entry, words_and_gaps
 from textmover.app.html import escape, notice, text_block
 from textmover.safe_reading import load_json
-from textmover.types import SEVERITIES, ErrorSpan, InputError, SourcedReferences, plural
+from textmover.types import SEVERITIES, ErrorSpan, InputError, SourcedReferences, isolated, plural
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
@@ -224,7 +224,8 @@ class Session:
         left = project.left(rated)
         rest = f"{len(left)} to go" if left else "all rated"
         clock = time.strftime("%H:%M:%S")
-        return self._show(project, who, number, notice(f"Saved {clock}: {what}; {rest}.", "good"))
+        saved = isolated(f"Saved {clock}: {what}; {rest}.", [one.name for one in self.criteria])
+        return self._show(project, who, number, notice(saved, "good"))
 
     # --- views --------------------------------------------------------------------------------------------------------
 
@@ -244,7 +245,8 @@ class Session:
                 "plain",
             )
         done = project.progress(who).complete
-        return notice(f"Welcome back, {who}: {done} rated so far." if done else f"Welcome, {who}.", "plain")
+        greeting = f"Welcome back, {who}: {done} rated so far." if done else f"Welcome, {who}."
+        return notice(isolated(greeting, [who]), "plain")
 
     def _show(self, project: Project, who: str, number: int, status: str = "") -> PageView:
         item = project.items[number]

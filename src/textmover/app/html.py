@@ -37,6 +37,6 @@ def notice(text: str, kind: str = "bad") -> str:
 
     Example:
         >>> notice("a < b", "plain")
-        '<p class="tm-notice tm-plain" role="status" dir="auto">a &lt; b</p>'
+        '<p class="tm-notice tm-plain" role="status">a &lt; b</p>'
     """
-    return f'<p class="tm-notice tm-{kind}" role="status" dir="auto">{escape(text)}</p>'
+    return f'<p class="tm-notice tm-{kind}" role="status">{escape(text)}</p>'

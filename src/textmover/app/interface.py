@@ -15,7 +15,7 @@ from textmover.app.annotation_session import Session
 from textmover.app.html import escape, notice
 from textmover.app.score_tab import Explorer, score_table
 from textmover.meta_evaluation.agreement.annotators import Level
-from textmover.types import InputError, SourcedReferences, plural
+from textmover.types import InputError, SourcedReferences, isolated, plural
 
 FEW_ITEMS = 30  # with fewer common texts, statistics are unreliable
 FEW_RATINGS = 100  # with fewer rated texts, training gains little, see docs/own-ratings.md
@@ -66,7 +66,7 @@ def export_view(project: annotation.Project, *, standardise: bool) -> str:
 
 def _damaged_files(project: annotation.Project) -> str:
     message = "is not a valid file of ratings and is ignored. Restore it, or move it away."
-    return "".join(notice(f"{name} {message}") for name in project.damaged())
+    return "".join(notice(isolated(f"{name} {message}", [name])) for name in project.damaged())
 
 
 def _ratings_message(exported: annotation.Exported) -> str:

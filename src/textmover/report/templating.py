@@ -14,7 +14,7 @@ from textmover._version import __version__
 from textmover.meta_evaluation import ComparedSystems, RankedSystems
 from textmover.report.figures.colours import INK, metric_colours, shades
 from textmover.report.figures.scales import Scale, coordinate, padded, signed
-from textmover.types import needs_extra, plural
+from textmover.types import isolated, needs_extra, plural
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -79,6 +79,7 @@ def _environment() -> Environment:
         "signed": signed,
         "grouped": "{:,}".format,
         "plural": plural,
+        "isolated": isolated,
         "sentence": lambda text: f"{text[:1].upper()}{text[1:]}.",  # Jinja's `capitalize` makes the rest lower case
     }
     return environment

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from textmover.lazy import names_of
 from textmover.types.argument_checks import BOUNDS, ENCODER_BOUNDS, check_choice, check_share, check_whole
-from textmover.types.display import Shown, View, flagged, plural
+from textmover.types.display import Shown, View, flagged, isolated, plural
 from textmover.types.error_spans import (
     MQM_COSTS,
     SEVERITIES,
@@ -99,6 +99,7 @@ __all__ = [
     "compared_sides",
     "compared_texts",
     "flagged",
+    "isolated",
     "needs_extra",
     "plural",
 ]

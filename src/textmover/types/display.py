@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 MOST_ROWS = 12  # maximum number of displayed rows
@@ -21,6 +23,18 @@ def plural(count: int, one: str, several: str = "") -> str:
         ('1 row', '3,920 rows', '0 entries')
     """
     return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def isolated(sentence: str, names: Iterable[str]) -> str:
+    """Isolate right-to-left names in an English sentence, so that a browser reorders nothing around them.
+
+    Example:
+        >>> isolated("a and \u05d0: 0.5", ["a", "\u05d0"]) == "a and \u2068\u05d0\u2069: 0.5"
+        True
+    """
+    turned = [one for one in names if any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in one)]
+    found = "|".join(map(re.escape, sorted(turned, key=len, reverse=True)))
+    return re.sub(found, "\u2068\\g<0>\u2069", sentence) if turned else sentence
 
 
 FLAGS = {

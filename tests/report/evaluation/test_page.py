@@ -66,6 +66,20 @@ def test_nothing_that_a_text_or_a_name_holds_becomes_markup(section, aligned, ch
         assert "&amp;amp;" in text
 
 
+def test_names_read_from_right_to_left_are_isolated_in_sentences(section):
+    names = "\u05d0 1", "\u0645\u0631\u062d\u0628\u0627"
+
+    def hebrew(judgements, scores):
+        values = judgements.ratings["score"] + np.linspace(0, 0.1, len(judgements.groups))
+        return judgements, [MetricScores(name, values, True, "s") for name in names]
+
+    text = render_report(HEAD, [section(2, change=hebrew, baseline=names[0])])
+    head = re.search("<dd>(Best: .*)</dd>", text)[1]
+    assert head.startswith(f"Best: \u2068{names[0]}\u2069, 1.000 (")
+    assert head.endswith(f"Not significantly better than: \u2068{names[1]}\u2069.")
+    assert f"significantly worse than \u2068{names[0]}\u2069 (the same test)" in text
+
+
 def test_texts_of_any_size_and_script_are_cut_and_the_rest_is_there(section, aligned, check):
     long, arabic = "word " * 10_000, "مرحبا بالعالم هذه جملة"
 

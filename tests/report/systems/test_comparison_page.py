@@ -47,7 +47,7 @@ def test_what_is_known_stands_on_the_page(check):
         assert said in text
     shown = re.sub(r"\s+", " ", visible(text))
     assert f"{pair.wins} better {pair.ties} equal {pair.losses} worse" in shown
-    assert text.count('<span dir="auto">a text</span>') == 6  # two systems, three segments
+    assert text.count('<div dir="auto">a text</div>') == 6  # two systems, three segments
     assert page(found, texts(found)) == page(found, texts(found))
 
 
@@ -60,6 +60,18 @@ def test_texts_and_names_are_shown_as_they_are(check):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "(empty text)" in text
     assert 'dir="auto"' in text
+
+
+def test_names_read_from_right_to_left_are_isolated():
+    names = ("\u05d0", "\u05d0\u05d1 2", "c")
+    text = page(made(names, n=200, step=0))
+    isolated = {one: f"\u2068{one}\u2069" if one != "c" else one for one in names}
+    assert re.search(rf"<h3>{isolated[names[1]]} against {isolated[names[0]]}</h3>", text)
+    best = re.search(r"Best: (.*?)\. Not significantly better than: (.*), (.*)\.", text)
+    assert sorted(best.groups()) == sorted(isolated.values())
+    many = page(made((*names, "d"), n=40))
+    assert f'title="{isolated[names[1]]} − {isolated[names[0]]}">' in many
+    assert f"<title>{isolated[names[0]]} and c: compared</title>" in page(made(("\u05d0", "c")))
 
 
 def test_long_texts_are_folded():

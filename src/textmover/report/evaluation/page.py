@@ -161,6 +161,7 @@ def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> d
     view: dict[str, Any] = {
         "evaluation": evaluation,
         "ranked": ranked,
+        "names": [evaluation.name, *names, *evaluation.groups],  # any may be written from right to left
         "columns": columns,
         "omitted": omitted,
         "best": [

@@ -80,6 +80,7 @@ def line_view(given: ExplainedLine, *, of: int = 1) -> dict[str, Any]:
         "key": f"line-{given.line}" if given.line is not None else "pair",
         "score": found.score,
         "flags": flag_notes(found),
+        "unknown": found.unknown_words,
         "beginning": one_line(found.hypothesis.text)[:BEGINNING] or "(empty text)",
         "sides": [_side(found, side, most) for side in sides],
         "terms": [

@@ -20,7 +20,7 @@ from textmover.report.evaluation.wording import SIGNIFICANT
 from textmover.report.figures.scales import Scale, padded
 from textmover.report.table_formats import Section, Table, json_text, latex, pick, print_named_rows
 from textmover.report.templating import interval_scale, picture, render_page
-from textmover.types import plural
+from textmover.types import isolated, plural
 
 FEW = 30  # with fewer segments, tests are unreliable: there are few permutations and distinct bootstrap samples
 MAX_SENTENCES = 15  # maximum pairs of systems that are all described: the pairs of six systems
@@ -250,12 +250,13 @@ def as_html(comparison: Comparison) -> str:
     scores = dict(zip(found.systems, found.scores if found.higher_is_better else -found.scores, strict=True))
     gaps = [scores[pair.second] - scores[pair.first] for pair in found.pairs]
     bars = np.concatenate(list(map(bars_of, gaps)))
+    both = isolated(" and ".join(found.systems), found.systems)
     return render_page(
         "comparison.html.j2",
         metrics=len(found.systems),
         styles=("comparison.css",),
         script="script.js",
-        title=" and ".join(found.systems) if len(found.systems) == 2 else f"{len(found.systems)} systems",
+        title=both if len(found.systems) == 2 else f"{len(found.systems)} systems",
         comparison=comparison,
         found=found,
         segments=found.scores.shape[1],

@@ -47,6 +47,11 @@ class Ranking:
     lone: tuple[str, ...] = ()  # groups excluded because they have only one system
 
     @property
+    def names(self) -> list[str]:
+        """Names of all systems, and of the groups that the remarks name."""
+        return [*self.lone, *(name for table in self.tables for name in table.systems)]
+
+    @property
     def shared_ranks(self) -> str:
         """Rule by which systems share a rank."""
         return f"systems share a rank where {TESTS[self.test]} finds no significant difference (two-sided p > 0.05)"

@@ -151,7 +151,7 @@ for (const pair of document.querySelectorAll("[data-explained]")) {
         if (half) made("path", { class: "disc", d: `M${x} ${y - r}A${r} ${r} 0 0 ${turn} ${x} ${y + r}Z` }, cell);
         else made("circle", { class: "disc", cx: x, cy: y, r }, cell);
       });
-      made("title", {}, cell).textContent = `${rows[row]} – ${columns[column]}: cosine ${(cosine / 100).toFixed(2)}`;
+      made("title", {}, cell).textContent = `\u2068${rows[row]}\u2069 – \u2068${columns[column]}\u2069: cosine ${(cosine / 100).toFixed(2)}`;
       discs.push({ element: cell, at: [row, column] });
     }));
     const note = document.createElement("p");
