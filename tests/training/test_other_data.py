@@ -14,6 +14,7 @@ from data_files import write_table
 from runs import write_ratings
 from textmover.data import RatingsDataModule
 from textmover.training import ClassificationModule, RatingsModule, judge
+from textmover.training.callbacks import WeightAverage
 
 
 def data(folder: Path, seed: int, n: int = 60, times: float = 1.0) -> RatingsDataModule:
@@ -90,6 +91,17 @@ def test_a_checkpoint_goes_on_with_its_scale_on_its_data_alone(tmp_path, tiny_en
     kept = resumed(data(tmp_path, 0), 0)
     assert torch.equal(kept.metric.calibration.scale, scale)
     check_fitted_to(resumed(second, 2), second)
+
+
+def test_an_average_of_weights_takes_over_the_scale_of_other_data(tmp_path, tiny_encoder, module):
+    first, second, path = data(tmp_path, 0), data(tmp_path, 1, times=0.05), tmp_path / "run.ckpt"
+    options = {"limit_val_batches": 0, "max_steps": 4}
+    trainer = quiet_trainer(callbacks=[WeightAverage(decay=0.9)], **options)
+    trainer.fit(module, first)
+    trainer.save_checkpoint(path)
+    second.resume_other_data = True
+    options = {"callbacks": [WeightAverage(decay=0.9)], **options, "max_steps": 6}
+    check_fitted_to(fit(over(tiny_encoder, RatingsModule), second, ckpt_path=path, **options), second)
 
 
 def test_a_classifier_is_kept_for_data_of_its_classes(tmp_path, tiny_encoder):
