@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from runs import write_ratings
 from textmover.data import RatingsDataModule
 from textmover.training import ClassificationModule, RatingsModule, judge
 from textmover.training.callbacks import WeightAverage
+from textmover.types import InputError
 
 
 def data(folder: Path, seed: int, n: int = 60, times: float = 1.0) -> RatingsDataModule:
@@ -112,6 +114,24 @@ def test_a_classifier_is_kept_for_data_of_its_classes(tmp_path, tiny_encoder):
     quiet_trainer().validate(module, second, verbose=False)
     for name, tensor in module.tasks.state_dict().items():
         assert torch.equal(tensor, before[name]), name
+
+
+def test_a_classifier_meets_its_classes_in_their_order_alone(tmp_path, tiny_encoder):
+    path, table = tmp_path / "run.ckpt", write_pairs(tmp_path / "pairs.tsv", 60)
+    module, first, other = over(tiny_encoder, ClassificationModule), pairs(table), pairs(table)
+    other.names = replace(other.names, classes=other.names.classes[::-1])
+    other.resume_other_data = True
+    trainer = quiet_trainer(max_steps=1, limit_val_batches=0)
+    trainer.fit(module, first)
+    trainer.save_checkpoint(path)
+    message = f"in this order: {', '.join(first.names.classes)}, but got {', '.join(other.names.classes)}"
+    for refused, start in (
+        (module, None),
+        (over(tiny_encoder, ClassificationModule), path),
+        (ClassificationModule.load_from_checkpoint(path), None),
+    ):
+        with pytest.raises(InputError, match=message):
+            fit(refused, other, ckpt_path=start)
 
 
 @pytest.mark.parametrize("centering", ["none", "corpus"])
