@@ -64,7 +64,7 @@ def current_umask() -> int:
 
 
 def test_a_folder_in_use_is_replaced_only_on_request(old):
-    with pytest.raises(InputError, match="new or empty, but it holds files: give another name or --overwrite"):
+    with pytest.raises(InputError, match="new or empty, but it holds files: give another name, or remove it"):
         write_folder(old)
     assert [one.name for one in old.iterdir()] == ["old"]
     write_folder(old, overwrite=True)

@@ -143,7 +143,7 @@ def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path
     if path.exists() and not path.is_dir():
         raise InputError(f"Expected {path} to be a folder to write, but it is a file: give another name.")
     if path.is_dir() and any(path.iterdir()) and not overwrite:
-        raise InputError(f"Expected {path} to be new or empty, but it holds files: give another name or --overwrite.")
+        raise InputError(f"Expected {path} to be new or empty, but it holds files: give another name, or remove it.")
     with plain_errors(path), hidden_folder(path) as temporary:
         try:
             yield temporary

@@ -16,7 +16,7 @@ from textmover.checkpoints.averaging import as_token_table, average_metrics, int
 from textmover.cli.main import main
 from textmover.modules.encoder.static_vectors import POSITIONS, TokenTable
 from textmover.modules.score_deviation import probe_scores
-from textmover.scoring import Scorer, load_checkpoint, save_checkpoint
+from textmover.scoring import Scorer, load_checkpoint, save_checkpoint, save_encoder
 from textmover.training import RatingsModule
 from textmover.types import InputError, Segment
 
@@ -164,7 +164,34 @@ def test_weights_are_checked(trained, weights):
         average_metrics([trained(0), trained(1)], weights)
 
 
-def test_no_metric_has_no_average():
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda given, folder: average_metrics([given]),
+        lambda given, folder: average_metrics([given, given]),
+        lambda given, folder: interpolate(given, 0.5),
+        lambda given, folder: as_token_table(given),
+        lambda given, folder: save_encoder(given, folder),
+        lambda given, folder: save_checkpoint(given, folder, card=""),
+    ],
+)
+def test_a_name_or_a_scorer_in_place_of_a_metric_is_told(call, trained, tmp_path):
+    with pytest.raises(TypeError, match=r"got the name 'runs/mine': load it with `textmover.scoring.load_metric`"):
+        call("runs/mine", tmp_path / "out")
+    with pytest.raises(TypeError, match="got Scorer: give its `metric`"):
+        call(Scorer(trained(1)), tmp_path / "out")
+
+
+def test_one_text_and_rows_that_are_no_segments_are_refused(trained):
+    with pytest.raises(TypeError, match="to be a list of texts, but got one text"):
+        average_metrics([trained(1)], texts="warm tea")
+    with pytest.raises(TypeError, match="`rated` to hold segments"):
+        average_metrics([trained(1)], rated=[("warm tea", "tea", 1.0)])
+
+
+def test_no_metric_has_no_average(trained):
+    with pytest.raises(InputError, match="at least one metric, but got MetricModel: give a list"):
+        average_metrics(trained(1))
     with pytest.raises(InputError, match="at least one metric"):
         average_metrics([])
 

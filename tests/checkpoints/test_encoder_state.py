@@ -162,5 +162,5 @@ def test_auto_model_reads_a_saved_encoder(tiny_encoder, tmp_path, kind):
 
 def test_a_folder_that_holds_files_and_vectors_without_weights_are_refused(tiny_metric, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="to be new or empty, but it holds files"):
+    with pytest.raises(InputError, match="to be new or empty, but it holds files: give another name, or remove it"):
         save_encoder(tiny_metric(), tmp_path)

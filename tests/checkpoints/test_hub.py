@@ -11,7 +11,9 @@ from huggingface_hub.errors import LocalTokenNotFoundError, OfflineModeIsEnabled
 from huggingface_hub.utils import filter_repo_objects
 
 from textmover.checkpoints.adapter import AdapterConfig
-from textmover.checkpoints.hub import push_to_hub
+from textmover.checkpoints.classifier import classifier_folder
+from textmover.checkpoints.hub import local_folder, push_to_hub, released_metrics
+from textmover.checkpoints.loading import checkpoint_folder
 from textmover.modules.score_deviation import probe_scores
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.types import InputError
@@ -156,3 +158,20 @@ def test_refusals_are_one_sentence_with_a_way_out(hub, folder, error, said):
         push_to_hub(folder, "owner/metric", token="secret")
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_a_plain_folder_with_the_name_of_a_preset_does_not_hide_it(tmp_path, monkeypatch, tiny_metric, caplog):
+    monkeypatch.chdir(tmp_path)
+    for name in ("twmd", "textmover-static", "textmover-acceptability"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "notes.txt").write_text("mine")
+        assert local_folder(name) is None
+        assert local_folder(f"./{name}") is not None
+    assert checkpoint_folder("twmd") is None
+    assert checkpoint_folder("textmover-static") == released_metrics()["textmover-static"]
+    assert classifier_folder("textmover-acceptability").parent != tmp_path
+    (tmp_path / "twmd" / "notes.txt").unlink()
+    save_checkpoint(tiny_metric(), "twmd", card="# Mine")
+    assert not caplog.text
+    assert checkpoint_folder("twmd").resolve() == tmp_path / "twmd"
+    assert "write ./twmd to mean the folder, or rename it" in caplog.text

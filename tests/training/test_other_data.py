@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from data_files import write_table
 from runs import write_ratings
 from textmover.data import RatingsDataModule
 from textmover.training import ClassificationModule, RatingsModule, judge
+from textmover.training.callbacks import WeightAverage
+from textmover.types import InputError
 
 
 def data(folder: Path, seed: int, n: int = 60, times: float = 1.0) -> RatingsDataModule:
@@ -92,6 +95,17 @@ def test_a_checkpoint_goes_on_with_its_scale_on_its_data_alone(tmp_path, tiny_en
     check_fitted_to(resumed(second, 2), second)
 
 
+def test_an_average_of_weights_takes_over_the_scale_of_other_data(tmp_path, tiny_encoder, module):
+    first, second, path = data(tmp_path, 0), data(tmp_path, 1, times=0.05), tmp_path / "run.ckpt"
+    options = {"limit_val_batches": 0, "max_steps": 4}
+    trainer = quiet_trainer(callbacks=[WeightAverage(decay=0.9)], **options)
+    trainer.fit(module, first)
+    trainer.save_checkpoint(path)
+    second.resume_other_data = True
+    options = {"callbacks": [WeightAverage(decay=0.9)], **options, "max_steps": 6}
+    check_fitted_to(fit(over(tiny_encoder, RatingsModule), second, ckpt_path=path, **options), second)
+
+
 def test_a_classifier_is_kept_for_data_of_its_classes(tmp_path, tiny_encoder):
     first, second = (pairs(write_pairs(tmp_path / f"{seed}.tsv", 60, seed=seed)) for seed in (0, 1))
     module = over(tiny_encoder, ClassificationModule)
@@ -100,6 +114,24 @@ def test_a_classifier_is_kept_for_data_of_its_classes(tmp_path, tiny_encoder):
     quiet_trainer().validate(module, second, verbose=False)
     for name, tensor in module.tasks.state_dict().items():
         assert torch.equal(tensor, before[name]), name
+
+
+def test_a_classifier_meets_its_classes_in_their_order_alone(tmp_path, tiny_encoder):
+    path, table = tmp_path / "run.ckpt", write_pairs(tmp_path / "pairs.tsv", 60)
+    module, first, other = over(tiny_encoder, ClassificationModule), pairs(table), pairs(table)
+    other.names = replace(other.names, classes=other.names.classes[::-1])
+    other.resume_other_data = True
+    trainer = quiet_trainer(max_steps=1, limit_val_batches=0)
+    trainer.fit(module, first)
+    trainer.save_checkpoint(path)
+    message = f"in this order: {', '.join(first.names.classes)}, but got {', '.join(other.names.classes)}"
+    for refused, start in (
+        (module, None),
+        (over(tiny_encoder, ClassificationModule), path),
+        (ClassificationModule.load_from_checkpoint(path), None),
+    ):
+        with pytest.raises(InputError, match=message):
+            fit(refused, other, ckpt_path=start)
 
 
 @pytest.mark.parametrize("centering", ["none", "corpus"])

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from textmover.checkpoints.encoder_state import encoder_prefix, name_weights, trained_encoder
+from textmover.checkpoints.encoder_state import check_module, encoder_prefix, name_weights, trained_encoder
 from textmover.checkpoints.statistics_files import fitted_names
 from textmover.modules.devices import evaluating
 from textmover.modules.encoder.encoder_identity import base_of
@@ -53,8 +53,10 @@ def average_metrics(
     Reference:
         Wortsman et al. 2022 (Model soups), the uniform soup.
     """
-    if len(metrics) < 1:
-        raise InputError("Expected `metrics` to hold at least one metric, but got none.")
+    if not isinstance(metrics, Sequence) or isinstance(metrics, str) or not metrics:
+        got = "none" if isinstance(metrics, Sequence) and not metrics else f"{type(metrics).__name__}: give a list"
+        raise InputError(f"Expected `metrics` to hold at least one metric, but got {got}.")
+    states = [check_module(metric).state_dict() for metric in metrics]
     numbers = [1.0] * len(metrics) if weights is None else [float(one) for one in weights]
     if len(numbers) != len(metrics):
         raise InputError(
@@ -64,7 +66,6 @@ def average_metrics(
         raise InputError(f"Expected `weights` to be finite, at least 0 and not all 0, but got {numbers}.")
     shares = [one / sum(numbers) for one in numbers]
     _check_compatible(metrics)
-    states = [_module(metric).state_dict() for metric in metrics]
     result: Any = copy.deepcopy(metrics[0])
     mean = {name: _mean(name, [one[name] for one in states], shares, refitted=texts is not None) for name in states[0]}
     result.load_state_dict(mean)
@@ -96,7 +97,7 @@ def interpolate(
     if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
         raise InputError(f"Expected `share` to be between 0 (trained) and 1 (untrained), but got {share!r}.")
     before, prefix = untrained(trained_encoder(trained)).state_dict(), encoder_prefix(trained)
-    state = dict(_module(trained).state_dict())
+    state = dict(check_module(trained).state_dict())
     result: Any = copy.deepcopy(trained)
     for name, old in before.items():
         new = state.get(f"{prefix}{name}")
@@ -118,11 +119,15 @@ def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: S
     Statistics that each scoring call fits itself are skipped. Only the first reference of each segment is used.
     """
     if texts is not None:
+        if isinstance(texts, str):
+            raise TypeError("Expected `texts` to be a list of texts, but got one text: give a list.")
         metric.fit(list(texts), names=fitted_names(metric))
     if rated is None:
         return
     if not isinstance(metric, TrainableMetric):
         raise InputError("Expected a metric that can be calibrated, but got one without a calibration head.")
+    if not all(isinstance(one, Segment) for one in rated):
+        raise TypeError("Expected `rated` to hold segments, but got other values: give `textmover.Segment`s.")
     scores = [math.nan if one.score is None else one.score for one in rated]
     if len(scores) < 2 or not all(map(math.isfinite, scores)):
         raise InputError(
@@ -134,12 +139,6 @@ def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: S
             f"Expected ratings that differ, to calibrate on, but all {len(scores)} are {scores[0]:g}: check the column."
         )
     fit_scale(metric, rated, torch.tensor(scores, dtype=torch.float64))
-
-
-def _module(metric: SegmentMetric) -> nn.Module:
-    if not isinstance(metric, nn.Module):
-        raise TypeError(f"Expected a metric that is a torch module, but got {type(metric).__name__}.")
-    return metric
 
 
 def _check_compatible(metrics: Sequence[SegmentMetric]) -> None:
@@ -160,7 +159,7 @@ def _compared_fields(metric: SegmentMetric) -> dict[str, Any]:
     ignored = {"encoder", "revision", "freeze_layers", *(["temperature"] if values.get("learn_temperature") else [])}
     base = base_of(metric.runnable_encoder)
     encoder = metric.signature.entries.get("encoder", "") if base is None else base.sha256[:8]
-    shapes = {f"shape of {key}": tuple(one.shape) for key, one in _module(metric).state_dict().items()}
+    shapes = {f"shape of {key}": tuple(one.shape) for key, one in check_module(metric).state_dict().items()}
     return {**{key: one for key, one in values.items() if key not in ignored}, "encoder": encoder, **shapes}
 
 
@@ -240,6 +239,7 @@ def as_token_table(metric: Any, dimension: int | None = None, texts: Sequence[st
         InputError: If the metric is not of the transport family, uses a layer other than 0 (the embeddings), needs
             texts to refit statistics, or has learned token weights and directions are to be cut.
     """
+    check_module(metric)
     if not isinstance(metric, MetricModel):
         raise InputError(f"Expected a metric of the transport family to make a table of, but got {metric.config.kind}.")
     if dimension is not None and metric.config.weights == "learned":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,8 +24,21 @@ from textmover.types import InputError, SegmentMetric
 logger = logging.getLogger(__name__)
 
 
+def check_module(metric: Any) -> nn.Module:
+    """Return a loaded metric; raise a TypeError with the way out for anything else, such as its name or a scorer."""
+    if isinstance(metric, nn.Module) and isinstance(metric, SegmentMetric):
+        return metric
+    got, way_out = type(metric).__name__, "load one with `textmover.scoring.load_metric`"
+    if isinstance(metric, (str, os.PathLike)):
+        got, way_out = f"the name {os.fspath(metric)!r}", "load it with `textmover.scoring.load_metric`"
+    elif isinstance(getattr(metric, "metric", None), nn.Module):
+        way_out = "give its `metric`"
+    raise TypeError(f"Expected a metric that is a torch module, but got {got}: {way_out}.")
+
+
 def trained_encoder(metric: SegmentMetric) -> Encoder:
     """Return the encoder of a metric; raise an error if it has no trainable weights."""
+    check_module(metric)
     encoder = metric.runnable_encoder
     if not isinstance(encoder, Encoder):
         raise InputError(
@@ -37,9 +51,7 @@ def trained_encoder(metric: SegmentMetric) -> Encoder:
 def encoder_prefix(metric: SegmentMetric) -> str:
     """Return the prefix of the encoder's weights in the metric's state dict."""
     encoder = trained_encoder(metric)
-    if not isinstance(metric, nn.Module):
-        raise TypeError(f"Expected `metric` to be a torch module, but got {type(metric).__name__}.")
-    return next(f"{name}." for name, module in metric.named_modules() if module is encoder)
+    return next(f"{name}." for name, module in check_module(metric).named_modules() if module is encoder)
 
 
 def split_state(metric: SegmentMetric, state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

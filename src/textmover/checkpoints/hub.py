@@ -108,6 +108,16 @@ def released_folder(name: str) -> Path | None:
     return released_metrics().get(name)
 
 
+def local_folder(name: Path | str) -> Path | None:
+    """Return the folder that a metric's name means, or ``None``.
+
+    The name of a preset or a released metric or classifier means a folder of that name only if it holds a checkpoint.
+    """
+    folder, text = Path(name).expanduser(), str(name)
+    ours = text in PRESETS or text in released_folders(CONFIG)
+    return folder if folder.is_dir() and not (ours and not (folder / CONFIG).exists()) else None
+
+
 def check_known(name: str) -> None:
     """Raise an error unless the name is a locally available released metric or a preset."""
     released = list(released_metrics())

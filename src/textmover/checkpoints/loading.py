@@ -5,6 +5,7 @@ One module loads both, since a metric may contain classifiers and other metrics,
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +25,7 @@ from textmover.checkpoints.checkpoint_files import (
     read_weights,
 )
 from textmover.checkpoints.encoder_state import trained_encoder
-from textmover.checkpoints.hub import check_known, is_metric, released_folder
+from textmover.checkpoints.hub import check_known, is_metric, local_folder, released_folder
 from textmover.checkpoints.shipped import fill_idf, fill_mean
 from textmover.files import file_sha256
 from textmover.modules.base_metric import EncoderMetric
@@ -170,8 +171,7 @@ def metric_named(name: object) -> str | None:
     """Describe a named metric for messages; ``None`` for an unknown name or a folder without a checkpoint."""
     if not isinstance(name, (str, Path)):
         return None
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    if folder := local_folder(name):
         return f"the checkpoint {name}" if is_metric(folder / CONFIG) else None
     if str(name) in PRESETS:
         return f"the preset {str(name)!r}"
@@ -233,8 +233,8 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
 
 def classifier_folder(name: str | Path) -> Path:
     """Return the folder of a classifier from a path or the name of a released one."""
-    if Path(name).expanduser().is_dir():
-        return Path(name).expanduser()
+    if folder := local_folder(name):
+        return folder
     released = released_folders(HEAD)
     if str(name) not in released:
         raise InputError(
@@ -253,8 +253,10 @@ def encoder_fingerprint(classifier: TextClassifier) -> str:
 def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | None:
     """Return a checkpoint's folder by path, released name or hub id, downloaded if needed; ``None`` for other names."""
     text = str(name)
-    if Path(text).expanduser().is_dir():
-        return Path(text).expanduser()
+    if folder := local_folder(name):
+        if text in PRESETS or released_folder(text):
+            _warn_of_name(text, folder.resolve())
+        return folder
     if released := released_folder(text):
         return released
     if text in PRESETS:
@@ -267,6 +269,15 @@ def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | N
     if text.count("/") == 1 and not text.startswith((".", "/", "~")):
         return _download(text, revision)
     return None
+
+
+@functools.cache
+def _warn_of_name(name: str, folder: Path) -> None:
+    logger.warning(
+        "%s is read from the folder %s, not the metric that `textmover list` shows: write ./%s to mean the folder, or "
+        "rename it to have that metric.",
+        name, folder, name,
+    )  # fmt: skip
 
 
 def _apply_base_overrides(entries: dict[str, Any], overrides: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
-from torch import nn
 
 from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig, compress_difference
 from textmover.checkpoints.checkpoint_files import CONFIG, FORMAT, WEIGHTS, write_config, write_weights
-from textmover.checkpoints.encoder_state import name_weights, trained_encoder
+from textmover.checkpoints.encoder_state import check_module, name_weights, trained_encoder
 from textmover.checkpoints.loading import load_checkpoint
 from textmover.files import atomic_folder
 from textmover.modules.devices import lasting
@@ -77,8 +76,7 @@ def save_checkpoint(
     Raises:
         InputError: If the folder cannot be written, the encoder has no known base, or a score is not finite.
     """
-    if not isinstance(metric, nn.Module):
-        raise TypeError(f"Expected `metric` to be a torch module, but got {type(metric).__name__}.")
+    check_module(metric)
     folder = Path(folder)
     check_replaceable(folder, overwrite=overwrite)
     merged = _without_lora(metric)

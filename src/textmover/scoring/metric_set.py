@@ -6,12 +6,12 @@ import argparse
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from textmover.checkpoints.hub import local_folder
 from textmover.checkpoints.statistics_files import unfitted_statistics
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder_parts import EncoderParts, check_layers
@@ -99,7 +99,7 @@ class Settings:
         self.options = argparse.Namespace(**{**vars(options), "quiet": True})  # one progress bar for all
         self.grid = grid
         model = options.model
-        self.is_preset = model in PRESETS and not Path(model).expanduser().is_dir()
+        self.is_preset = model in PRESETS and not local_folder(model)
         if self.is_preset:
             self.configs = [described_config(self.options, model, fields) for fields in grid]
             for config in {vectors_key(one): one for one in self.configs if isinstance(one, MetricConfig)}.values():

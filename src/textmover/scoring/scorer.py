@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import torch
 from torch import nn
 
-from textmover.checkpoints.hub import default_metric, released_folder
+from textmover.checkpoints.hub import default_metric, local_folder, released_folder
 from textmover.checkpoints.loading import changes, checkpoint_folder, load_metric, warn_of_scale
 from textmover.checkpoints.statistics_files import load_statistics
 from textmover.modules.devices import lasting, log_device, resolve_device
@@ -145,7 +145,7 @@ class Scorer(ScorerStatistics):
                 metric = run_with(metric)  # casting its weights removed it; now added with the new ones
         scorer = cls(metric, batch_tokens=batch_tokens, cache=cache, cache_bytes=cache_bytes, progress=progress)
         scorer._choose_precision = run_with if choose_later else None
-        release_folder = None if Path(name).is_dir() else released_folder(str(name))
+        release_folder = None if local_folder(name) else released_folder(str(name))
         if release_folder and not (overrides and changes(release_folder, overrides)):
             scorer._release = {"release": str(name)}
         return scorer

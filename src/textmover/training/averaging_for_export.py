@@ -13,6 +13,7 @@ from textmover.checkpoints.averaging import average_metrics, interpolate, refit
 from textmover.checkpoints.card import made_from, write_card
 from textmover.checkpoints.checkpoint_files import CARD
 from textmover.checkpoints.encoder_state import encoder_misfit
+from textmover.checkpoints.hub import local_folder
 from textmover.checkpoints.lightning_checkpoints import metric_entry, read_run_checkpoint
 from textmover.checkpoints.loading import checkpoint_folder, load_metric
 from textmover.checkpoints.statistics_files import fitted_names
@@ -65,7 +66,7 @@ def _rebuild(path: Path, state: Mapping[str, Tensor], about: Mapping[str, Any]) 
             f"Expected {path} to hold a metric, but none of its weights are under `{PREFIX}`: give a .ckpt file of a "
             "run that trained a metric."
         )
-    if start in PRESETS and not Path(start).is_dir():
+    if start in PRESETS and not local_folder(start):
         metric: Any = build_metric(config)
     else:
         metric = _restart(path, start, config)

@@ -86,6 +86,7 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
         """True if an optimiser step changed a weight."""
         self._task_state: dict[str, Tensor] = {}  # weights of tasks that do not exist now
         self._fitted_items: dict[str, str] = {}  # fingerprint of the items that the tasks were prepared on
+        self._classes: dict[str, list[str]] = {}  # classes of the heads by source name, in the order of their outputs
 
     def keep_arguments(self, arguments: Mapping[str, Any]) -> None:
         """Store the arguments as Lightning hyper-parameters, from which checkpoints rebuild the module."""
@@ -149,6 +150,9 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
 
     def build_tasks(self, data: SourcesDataModule) -> None:
         """Build the tasks of the data's sources; those of other data are replaced, and their weights are kept."""
+        classes = {name: list(getattr(source, "classes", ())) for name, source in data.sources.items()}
+        trainer_checks.check_same_classes(self._classes, classes)
+        self._classes |= classes
         if any(data.sources.get(name) is not task.source for name, task in self.tasks.items()):
             self._task_state |= {f"tasks.{name}": tensor for name, tensor in self.tasks.state_dict().items()}
             self.tasks = nn.ModuleDict()
@@ -271,6 +275,7 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
         metric_state = {"config": self.metric.config.to_dict(), "encoder": encoder_entry(self.metric)}
         about = {"start": self.start, **metric_state, **lora}
         run = {"module": type(self).__name__, "moved": self.moved, "by_depth": self.optimizer_config.by_depth}
+        run["classes"] = self._classes
         data = None if self._trainer is None else self.data
         data_state = {"data": data.describe(), "notices": data.notices, "fingerprint": data.fingerprint} if data else {}
         checkpoint["textmover"] = {**about, **data_state, **run}
@@ -281,6 +286,9 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
         trainer_checks.check_same_metric(self, about)
         if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
             trainer_checks.check_resumed(self, checkpoint)
+        saved_classes = about.get("classes") or {}
+        trainer_checks.check_same_classes(saved_classes, self._classes)
+        self._classes |= saved_classes
         self.moved = bool(about.get("moved", True))
         self._fitted_items = trainer_checks.training_items(about.get("fingerprint") or {})
 

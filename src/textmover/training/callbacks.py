@@ -142,6 +142,7 @@ class WeightAverage(WeightAveraging):
         super().__init__(use_buffers=True, multi_avg_fn=self._move)
         self.decay, self.start = decay, start
         self._first = 0
+        self._resumed: dict[str, Tensor] = {}  # state of a resumed run before the module prepares it
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Refuse strategies that shard weights: no rank then has all weights to average."""
@@ -155,17 +156,23 @@ class WeightAverage(WeightAveraging):
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Allocate the average, unless a resumed run has loaded it."""
-        if self._average_model is None:
+        resumed = self._average_model is not None
+        self._resumed = {name: one.clone() for name, one in pl_module.state_dict().items()} if resumed else {}
+        if not resumed:
             self._copy(trainer, pl_module)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Compute the first step that is averaged."""
-        average = self._average_model
+        """Compute the first step that is averaged; take over values that a resumed run has fitted to other data."""
+        average: Any = self._average_model
         if average is not None and average.module.state_dict().keys() != pl_module.state_dict().keys():
             raise InputError(
                 "Expected the same weights throughout training to average them, but some were added or removed: do "
                 "that in the module's `setup`."
             )
+        state = pl_module.state_dict()
+        for name in (one for one, before in self._resumed.items() if not torch.equal(before, state[one])):
+            average.module.state_dict()[name].copy_(state[name])
+        self._resumed = {}
         if not self.start:
             return
         steps = trainer.estimated_stepping_batches

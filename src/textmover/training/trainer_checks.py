@@ -136,6 +136,17 @@ def load_module(
     return module if map_location is None else module.to(map_location)
 
 
+def check_same_classes(before: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> None:
+    """Refuse data whose classes differ from those of a classifier's head, or have another order."""
+    for name in before.keys() & now.keys():
+        if before[name] != now[name]:
+            raise InputError(
+                f"Expected {name} to have the classes that its classifier has learned, in this order: "
+                f"{', '.join(before[name])}, but got {', '.join(now[name])}: list them so in `labels`, or train a new "
+                "module on the exported metric."
+            )
+
+
 def check_same_metric(module: BaseTrainingModule, saved: Mapping[str, Any]) -> None:
     """Refuse a checkpoint of another metric by its ``textmover`` entry; keys missing from older versions match."""
     here = {**module.metric.config.to_dict(), "lora": None if module.lora is None else asdict(module.lora)}

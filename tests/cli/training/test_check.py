@@ -89,3 +89,14 @@ def test_the_recipe_is_accepted_by_train(run, check, table, tmp_path, tiny_multi
     metric = tmp_path / "runs" / "mine" / "metric"
     assert (metric / "model.safetensors").is_file()
     assert ('"mode": "source"' in (metric / "config.json").read_text()) == sourced
+
+
+@pytest.mark.parametrize("scale", [("1-4",), ("1", "4"), ("1–4",), ("1", "-", "4"), ("1.0-4.",), ("1e0", "4")])
+def test_a_scale_is_written_as_for_the_app_or_as_two_numbers(check, scale):
+    assert "rating beyond 1 to 4" in check("--scale", *scale).ok().out
+
+
+@pytest.mark.parametrize("scale", [("5",), ("1,5",), ("1", "5", "7"), ("low", "high")])
+def test_other_scales_are_refused_with_an_example(check, scale):
+    way_out = f"--scale to be the lowest and the highest rating, as in 1-5 or 1 5, but got {' '.join(scale)}"
+    assert way_out in check("--scale", *scale).complaint()

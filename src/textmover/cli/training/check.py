@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from textmover.readers.column_flags import COLUMN_FLAGS, errors_with_flag_names
 from textmover.terminal import print_table
 from textmover.types import InputError
 
+NUMBER = r"(-?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
 ROLES = {"references": "reference", "groups": "group"}  # names of column options that differ from their role
 
 
@@ -31,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
             options.table,
             columns,
             lambda texts: text_flags(metric.tokenize(texts), getattr(metric, "languages", ())),
-            scale=options.scale,
+            scale=_ends(options.scale),
             runs=f"runs/{name}",
         )
         view = result.view()
@@ -47,3 +49,13 @@ def run(options: argparse.Namespace) -> None:
     with atomic_file(output) as stream:
         stream.write(result.recipe)
     sys.stdout.write(f"\nRecipe: {output}. To train with it:\n  textmover train --config {shlex.quote(str(output))}\n")
+
+
+def _ends(values: list[str] | None) -> list[float] | None:
+    """Return the ends of a scale written as ``1-5`` or ``1 5``."""
+    match = re.fullmatch(rf"{NUMBER}(?:\s*[-–]\s*|\s+){NUMBER}", " ".join(values or ()))
+    if values and match is None:
+        raise InputError(
+            f"Expected --scale to be the lowest and the highest rating, as in 1-5 or 1 5, but got {' '.join(values)}."
+        )
+    return None if match is None else [float(end) for end in match.groups()]

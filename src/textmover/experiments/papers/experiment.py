@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from textmover.checkpoints.hub import local_folder
 from textmover.experiments.papers import specification
 from textmover.meta_evaluation import Protocol
 from textmover.presets import preset_config
@@ -221,7 +222,7 @@ def _check_known(name: str, known: Collection[str] | Mapping[str, Any], place: Y
 
 def _check_metric(metric: specification.MetricSpec, place: YamlPosition) -> None:
     """Raise an error for fields that a preset does not have; the fields of checkpoints are not known yet."""
-    if "/" in metric.model or Path(metric.model).is_dir():
+    if "/" in metric.model or local_folder(metric.model):
         return
     with reworded_errors(lambda said: f"{place}: {said}"):
         for fields in ({}, *(one.fields for one in metric.by_group)):
