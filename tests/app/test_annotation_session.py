@@ -343,11 +343,13 @@ def test_errors_are_saved_and_shown_again(folder):
 def test_marks_that_are_refused_are_taken_back(folder):
     desk = Session(folder, errors=True)
     seen = desk.start(FILE, "Ada").seen
-    desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor")), "w:1", seen)
+    saved = desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor")), "w:1", seen)
+    assert 'data-saved="w:1"' in saved.status, "by which the page knows what it need not keep"
     for wrong in (marks((4, 7, "minor"), (6, 9, "minor")), marks((7, 4, "minor")), marks((4, 99, "minor")), "{", None):
         found = desk.mark(FILE, "Ada", "i0", wrong, seen=seen)
         assert found.refused
         assert "Not saved. Expected" in text(found.status)
+        assert 'data-saved=""' in found.status
         assert [one["start"] for one in drawn(found.card)[0]["errors"]] == [4]
     assert desk.mark(FILE, "Ada", "i0", marks(), "w:1", seen) is not None
     assert desk.mark(FILE, "Ada", "i0", marks(), "w:0", seen) is None, "sent first and arrived last"

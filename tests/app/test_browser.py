@@ -16,6 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from textmover.annotation import open_project
+from textmover.annotation.store import parse_marks
 
 pytestmark = pytest.mark.slow
 
@@ -183,6 +184,9 @@ def test_texts_are_texts(folder, serve, visit):
     page.go(Keys.ARROW_RIGHT)
     style = "return getComputedStyle(document.querySelector('.tm-judged .tm-words')).direction"
     assert page.window.execute_script(style) == "rtl"
+    style = """return [...document.querySelectorAll('textarea, input[type=text]')].map(
+        (one) => getComputedStyle(one)).map((one) => one.unicodeBidi + " " + one.textAlign)"""
+    assert set(page.window.execute_script(style)) == {"plaintext start"}, "typed texts run as their script does"
     page.tab("agreement")
     page.until_text("#tm-agreement", "<img src=x")
     found = page.window.execute_script("return [window.hit ?? null, document.querySelector('img[src=x]')]")
@@ -392,6 +396,68 @@ def test_texts_that_change_or_vanish_while_they_are_shown(folder, serve, visit):
     page.go(Keys.ARROW_RIGHT)
     assert page.key() == "i1"
     assert server.said() == ""
+
+
+def comment_box(page):
+    return page.one("#tm-comment textarea, #tm-comment input")
+
+
+def test_a_comment_and_marks_outlast_a_restart_of_the_server(folder, serve, visit):
+    options = ["--errors", "also", "--criteria", "fluency"]
+    server = serve(folder, *options)
+    page = visit(server)
+    page.begin("Ada")
+
+    def saved():
+        said = open_project(folder).said("Ada").get("i0")
+        marks = said and said.marks
+        return said and (said.comment, marks and [(one.start, one.end, one.severity) for one in marks.spans])
+
+    def down():
+        server.end(signal.SIGKILL)
+        page.until_text("#tm-lost", "does not answer")
+
+    def back():
+        again = serve(folder, *options, port=server.port)
+        page.wait(lambda: page.all("#tm-lost") and not page.all("#tm-lost")[0].is_displayed() and page.all(".tm-card"))
+        return again
+
+    comment_box(page).send_keys("Why “cat”?" + Keys.SHIFT + Keys.ENTER)
+    down()
+    comment_box(page).send_keys("It is a dog." + Keys.TAB)
+    for number in (1, 1, 2, 3):  # a word alone, and two words
+        page.all(".tm-w")[number].click()
+    server = back()
+    page.wait(lambda: saved() == ("Why “cat”?\nIt is a dog.", [(4, 7, "major"), (8, 16, "major")]))
+    page.until_text("#tm-status", "Saved")
+    assert comment_box(page).get_attribute("value") == "Why “cat”?\nIt is a dog."
+    assert len(page.all(".tm-w.tm-sure")) == 3
+    assert page.window.execute_script("return sessionStorage.length") == 0
+
+    # What has been saved meanwhile stays, and the page shows both.
+    down()
+    comment_box(page).send_keys(" No." + Keys.TAB)
+    page.all(".tm-w")[1].click()
+    page.one("[data-act=delete]").click()
+    project = open_project(folder)
+    project.comment("Ada", "i0", "Yes.")
+    project.mark("Ada", "i0", parse_marks({"errors": [], "done": True}))
+    server = back()
+    page.until_text("#tm-kept", "other one was saved meanwhile: your comment “Why “cat”?\nIt is a dog. No.”")
+    page.until_text("#tm-kept", "other marks were saved meanwhile: your marks “number 0” (major)")
+    page.window.refresh()
+    page.until_text("#tm-kept", "No.")
+    assert saved() == ("Yes.", [])
+    assert comment_box(page).get_attribute("value") == "Yes."
+    page.go(Keys.ARROW_RIGHT)
+    assert not page.one("#tm-kept").is_displayed()
+    page.go(Keys.ARROW_LEFT)
+    page.until_text("#tm-kept", "No.")
+    page.one("#tm-kept button").click()
+    page.window.refresh()
+    page.one(".tm-card")
+    page.wait(lambda: page.window.execute_script("return sessionStorage.length") == 0)
+    assert not page.one("#tm-kept").is_displayed()
 
 
 def test_a_full_disk_is_said_and_the_rating_is_taken_back(folder, serve, visit):

@@ -37,8 +37,8 @@ SEND_RATING = """(file, who, key, seen, order, given, value) =>
 sent as text, so that the session sees numbers typed beyond the ends of a slider, which Gradio would keep."""
 
 SEND_MARKS = """(file, who, key, given, order, seen) => {
-  const marks = window.textmoverMarks();
-  return [file, who, key, marks, window.textmoverOrder(key, "marks", marks), seen];
+  const [marks, number] = window.textmoverMarks(key);
+  return [file, who, key, marks, number, seen];
 }"""
 """Script that sends the marks of a text in the same way."""
 
@@ -67,7 +67,7 @@ class AnnotateTab:
             self.key = gr.Textbox(elem_id="tm-key")
             self.who = gr.Textbox(elem_id="tm-annotator")
             self.file = gr.Textbox(elem_id="tm-items")
-            self.seen, self.shown = gr.Textbox(), gr.Textbox()
+            self.seen, self.shown = gr.Textbox(elem_id="tm-seen"), gr.Textbox(elem_id="tm-shown", max_lines=6)
             self.order, self.given = gr.Textbox(), gr.Textbox()
             self.mark = gr.Button("Mark", elem_id="tm-mark")  # pressed by marks.js
 

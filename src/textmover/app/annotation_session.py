@@ -225,7 +225,7 @@ class Session:
         rest = f"{len(left)} to go" if left else "all rated"
         clock = time.strftime("%H:%M:%S")
         saved = isolated(f"Saved {clock}: {what}; {rest}.", [one.name for one in self.criteria])
-        return self._show(project, who, number, notice(saved, "good"))
+        return self._show(project, who, number, notice(saved, "good"), saved=str(order))
 
     # --- views --------------------------------------------------------------------------------------------------------
 
@@ -248,7 +248,8 @@ class Session:
         greeting = f"Welcome back, {who}: {done} rated so far." if done else f"Welcome, {who}."
         return notice(isolated(greeting, [who]), "plain")
 
-    def _show(self, project: Project, who: str, number: int, status: str = "") -> PageView:
+    def _show(self, project: Project, who: str, number: int, status: str = "", saved: str = "") -> PageView:
+        """Show an item, with the sequence number of what has been ``saved``."""
         item = project.items[number]
         rated = project.said(who).get(item.key)
         ratings = {} if rated is None else rated.ratings
@@ -263,7 +264,8 @@ class Session:
             seen=item.fingerprint,
             bar=_bar(project, who, project.progress(who), at),
             card=_card(item, number, len(project.items), attributes, judged),
-            status=f'<div class="tm-said" {attributes} data-rated="{rated_flags}">{status}</div>',
+            status=f'<div class="tm-said" {attributes} data-rated="{rated_flags}" data-saved="{escape(saved)}">'
+            f"{status}</div>",
             comment="" if rated is None else rated.comment,
             ratings=tuple(ratings.get(one.name) for one in project.criteria),
         )

@@ -183,7 +183,8 @@ FURTHER = 20  # most references in addition to the first
 def build_page(session: Session, explorer: Explorer, annotator: str = "") -> gr.Blocks:
     """Build the page with all tabs."""
     with gr.Blocks(title="textmover", analytics_enabled=False, fill_width=True) as page:
-        gr.HTML('<header class="tm-head"><h1>textmover</h1></header><div id="tm-lost" role="alert" hidden></div>')
+        gr.HTML('<header class="tm-head"><h1>textmover</h1></header><div id="tm-lost" role="alert" hidden></div>'
+                '<div id="tm-kept" role="alert" hidden></div>')  # fmt: skip
         with gr.Tabs(elem_id="tm-tabs", selected="annotate" if session.files() else "explore"):
             with gr.Tab("Annotate", id="annotate"):
                 annotate = AnnotateTab(session, annotator)

@@ -11,6 +11,8 @@
   let pressed = null;
   let said = "";
   let drawn = null;
+  let stored = null; // state of the marks on the server, as far as known
+  let sent = {}; // state that was sent last, and its sequence number
 
   const same = (one, other) => Boolean(one && other && one.start === other.start && one.end === other.end);
   const overlap = (one, other) => same(one, other) || (one.start < other.end && other.start < one.end);
@@ -25,6 +27,7 @@
   const at = (number) => marks.errors.find((one) => covers(one, number)) ?? open().find((one) => covers(one, number));
   const suggested = (mark) => marks.suggested.includes(mark);
   const place = (number) => (number === 0 ? units[0].to : units[number].from); // position of missing words
+  const wordsOf = (mark) => units.filter((_, number) => covers(mark, number)).map((one) => one.node.textContent).join("");
   const extent = (mark) => {
     const inside = units.map((_, number) => number).filter((number) => covers(mark, number));
     return [inside[0], inside[inside.length - 1]];
@@ -42,7 +45,7 @@
     });
     const section = text.closest(".tm-text");
     const missing = chosen && chosen.start === chosen.end;
-    const words = chosen && (missing ? "words missing" : `“${units.filter((_, n) => covers(chosen, n)).map((one) => one.node.textContent).join("")}”`);
+    const words = chosen && (missing ? "words missing" : `“${wordsOf(chosen)}”`);
     section.querySelector(".tm-hint").textContent = said || (chosen
       ? `${suggested(chosen) ? `Suggested, ${chosen.label}` : chosen.severity}: ${words}`
       : first !== null ? "Now the last word; the same word again marks it alone."
@@ -67,7 +70,28 @@
     window.textmoverSaving();
     find("#tm-mark").click();
   };
-  window.textmoverMarks = () => JSON.stringify({ errors: marks.errors, rejected: marks.rejected, done: marks.done });
+  const state = () => {
+    const order = (one, other) => one.start - other.start || one.end - other.end;
+    const plain = ({ start, end, severity, suggested: was }) => ({ start, end, severity, ...(was && { suggested: plain(was) }) });
+    const [errors, rejected] = [marks.errors, marks.rejected].map((all) => all.map(plain).sort(order));
+    return JSON.stringify({ errors, rejected, done: marks.done });
+  };
+  window.textmoverMarks = (key) => {
+    sent = { marks: state() };
+    sent.order = window.textmoverOrder(key, "marks", sent.marks);
+    return [sent.marks, sent.order];
+  };
+  window.textmoverMarked = () => (text?.isConnected ? state() : null);
+  window.textmoverUnsaved = () => {
+    if (!text?.isConnected || state() === stored) return [];
+    const list = marks.errors.map((one) => (one.start === one.end ? `words missing (${one.severity})` : `“${wordsOf(one)}” (${one.severity})`));
+    return [{ kind: "marks", text: state(), before: stored, words: list.join(", ") || "no errors" }];
+  };
+  window.textmoverRestore = (earlier) => {
+    Object.assign(marks, JSON.parse(earlier));
+    [first, chosen] = [null, null];
+    save();
+  };
 
   const refuse = (why) => {
     said = why;
@@ -193,6 +217,7 @@
   addEventListener("focusout", () => setTimeout(() => text?.isConnected && draw()));
 
   const begin = () => new MutationObserver(() => {
+    if (sent.order && find("#tm-status .tm-said")?.dataset.saved === sent.order) stored = sent.marks;
     const found = find("#tm-card .tm-marked");
     const at = find("#tm-card .tm-card")?.dataset.at;
     if (!found || at === drawn) return; // Gradio updates elements in place
@@ -200,9 +225,10 @@
     text = found;
     units = [...text.querySelectorAll(".tm-w, .tm-g")].map((node) => ({ node, from: Number(node.dataset.from), to: Number(node.dataset.to) }));
     marks = JSON.parse(text.dataset.marks);
+    [stored, sent] = [state(), {}];
     [first, chosen, cursor] = [null, null, Math.min(1, units.length - 1)];
     draw();
-  }).observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-at"] });
+  }).observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-at", "data-saved"] });
   if (document.body) begin();
   else addEventListener("DOMContentLoaded", begin);
 })();

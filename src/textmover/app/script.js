@@ -97,6 +97,8 @@
     if (card.dataset.key !== shownKey) activate(0);
     shownKey = card.dataset.key;
     setTimeout(arrived, 30); // after the rest of the page has been updated
+    showKept([]);
+    setTimeout(restore, 300);
   };
 
   const arrived = () => {
@@ -227,6 +229,69 @@
 
   window.textmoverSaving = saving;
 
+  // --- what is not saved when the page is left ----------------------------------------------------------------------
+
+  const field = (name) => find(`#tm-${name} :is(textarea, input)`);
+  const place = () => {
+    const bar = find("#tm-bar .tm-bar");
+    return `textmover ${JSON.stringify([bar.dataset.items, bar.dataset.annotator, find("#tm-card .tm-card").dataset.key])}`;
+  };
+  const stored = () => JSON.parse(sessionStorage.getItem(place()) ?? "[]");
+  const store = (all) => (all.length ? sessionStorage.setItem(place(), JSON.stringify(all)) : sessionStorage.removeItem(place()));
+
+  const unsaved = () => {
+    if (!find("#tm-card .tm-card")) return [];
+    const [text, before, seen] = ["comment", "shown", "seen"].map((name) => field(name).value);
+    const comment = text === before ? [] : [{ kind: "comment", text, before, words: `“${text}”` }];
+    return [...comment, ...window.textmoverUnsaved()].map((one) => ({ ...one, seen }));
+  };
+
+  // Save what was not saved when the page was left, unless something else has been saved in its place.
+  const restore = () => {
+    if (!find("#tm-card .tm-card") || field("key").value !== shownKey) return;
+    const left = stored().filter((one) => {
+      const now = one.kind === "comment" ? field("comment").value : window.textmoverMarked();
+      if (one.text === now) return false;
+      if (one.before !== now || one.seen !== field("seen").value) return true;
+      if (one.kind === "marks") window.textmoverRestore(one.text);
+      else sendComment(one.text);
+      return false;
+    });
+    store(left);
+    showKept(left);
+  };
+
+  const sendComment = (text) => {
+    const box = field("comment");
+    Object.getOwnPropertyDescriptor(Object.getPrototypeOf(box), "value").set.call(box, text);
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+    saving();
+    setTimeout(() => { if (document.activeElement !== box) box.dispatchEvent(new FocusEvent("blur")); }, 100);
+  };
+
+  const showKept = (all) => {
+    const banner = find("#tm-kept");
+    if (!banner) return;
+    banner.hidden = !all.length;
+    banner.replaceChildren(...all.map((one) => {
+      const line = document.createElement("p");
+      const why = one.seen === field("seen").value ? `other ${one.kind === "marks" ? "marks were" : "one was"} saved` : "the text has changed";
+      line.append(`Not saved, since ${why} meanwhile: your ${one.kind} `, Object.assign(document.createElement("bdi"), { textContent: one.words }));
+      return line;
+    }));
+    const discard = Object.assign(document.createElement("button"), { type: "button", textContent: "Discard" });
+    discard.addEventListener("click", () => {
+      store([]);
+      showKept([]);
+    });
+    if (all.length) banner.append(discard);
+  };
+
+  addEventListener("pagehide", () => {
+    const all = unsaved();
+    if (all.length) store([...stored(), ...all]);
+  });
+
   const lost = (gone) => {
     const banner = find("#tm-lost");
     if (!banner || banner.hidden === !gone) return;
@@ -234,7 +299,7 @@
     waiting = false;
     kept.length = 0;
     banner.textContent = gone
-      ? "The server does not answer. What was shown as saved is saved. Start it again, and this page goes on."
+      ? "The server does not answer. What was shown as saved is saved. Start it again: this page goes on, and saves comments and marks made meanwhile."
       : "";
   };
 
