@@ -183,8 +183,10 @@ FURTHER = 20  # most references in addition to the first
 def build_page(session: Session, explorer: Explorer, annotator: str = "") -> gr.Blocks:
     """Build the page with all tabs."""
     with gr.Blocks(title="textmover", analytics_enabled=False, fill_width=True) as page:
-        gr.HTML('<header class="tm-head"><h1>textmover</h1></header><div id="tm-lost" role="alert" hidden></div>'
-                '<div id="tm-kept" role="alert" hidden></div>')  # fmt: skip
+        gr.HTML(
+            '<header class="tm-head"><h1>textmover</h1></header><div id="tm-lost" role="alert" hidden></div>'
+            '<div id="tm-kept" role="alert" hidden></div>'
+        )
         with gr.Tabs(elem_id="tm-tabs", selected="annotate" if session.files() else "explore"):
             with gr.Tab("Annotate", id="annotate"):
                 annotate = AnnotateTab(session, annotator)
@@ -218,8 +220,10 @@ def _agreement(session: Session, annotate: AnnotateTab, tab: gr.Tab) -> None:
     with gr.Column(elem_classes="tm-page"):
         tables = gr.HTML(elem_id="tm-agreement")
         refresh = gr.Button("Refresh", elem_id="tm-refresh", size="md")
-        gr.HTML('<h3 class="tm-title">Export</h3><p class="tm-note">A table, and a recipe to train on it, are '
-                "written into the folder of the ratings.</p>")  # fmt: skip
+        gr.HTML(
+            '<h3 class="tm-title">Export</h3><p class="tm-note">A table, and a recipe to train on it, are '
+            "written into the folder of the ratings.</p>"
+        )
         standardise = gr.Checkbox(
             label="Standardise each annotator’s ratings first",
             info="Mean 0 and deviation 1, where some rate more strictly than others",
