@@ -96,6 +96,21 @@ def test_a_problem_is_found_with_its_place(problem):
     assert found[problem].training.startswith(training)
 
 
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (b"caf\xe9,the cafe,0.5", "row not in UTF-8 (save with iconv -t UTF-8)"),
+        (b"one, two,three,0.5", "row with other fields than the header (quote commas)"),
+    ],
+)
+def test_a_row_that_cannot_be_read_says_why(tmp_path, row, problem):
+    lines = [b"hypothesis,reference,score", row, *(b"a cat %d,the cat %d,0.%d" % (n, n, n) for n in range(1, 9))]
+    (tmp_path / "table.csv").write_bytes(b"\n".join(lines))
+    (table,) = named_tables(tmp_path / "table.csv", "rows").values()
+    (found,) = (one for one in check_table(table).findings if one.problem == problem)
+    assert found[1:3] == (1, "line 2")
+
+
 def test_what_is_said_of_a_clean_table():
     found = checked(clean_rows())
     assert [one.problem for one in found.findings] == ["several annotators", "rows that share their `topic`"]
