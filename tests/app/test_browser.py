@@ -184,6 +184,9 @@ def test_texts_are_texts(folder, serve, visit):
     page.go(Keys.ARROW_RIGHT)
     style = "return getComputedStyle(document.querySelector('.tm-judged .tm-words')).direction"
     assert page.window.execute_script(style) == "rtl"
+    style = """return [...document.querySelectorAll('textarea, input[type=text]')].map(
+        (one) => getComputedStyle(one)).map((one) => one.unicodeBidi + " " + one.textAlign)"""
+    assert set(page.window.execute_script(style)) == {"plaintext start"}, "typed texts stand as their script does"
     page.tab("agreement")
     page.until_text("#tm-agreement", "<img src=x")
     found = page.window.execute_script("return [window.hit ?? null, document.querySelector('img[src=x]')]")
