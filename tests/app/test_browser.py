@@ -460,6 +460,36 @@ def test_a_comment_and_marks_outlast_a_restart_of_the_server(folder, serve, visi
     assert not page.one("#tm-kept").is_displayed()
 
 
+def test_the_browser_asks_before_unsaved_work_is_left(folder, serve, visit):
+    server = serve(folder, "--errors", "also", "--criteria", "fluency")
+    page = visit(server)
+    page.begin("Ada")
+
+    def leaves():
+        script = "return dispatchEvent(new Event('beforeunload', {cancelable: true}))"
+        return page.window.execute_script(script)
+
+    actions = {
+        "comment": lambda: comment_box(page).send_keys("Why?" + Keys.TAB),
+        "1 error": lambda: [page.all(".tm-w")[1].click() for _ in range(2)],
+        "fluency 2": lambda: page.press(Keys.ESCAPE + "2"),
+    }
+    for said, act in actions.items():
+        assert leaves()
+        let_go = hold(page, [0], "the request")
+        page.window.execute_script("document.activeElement.blur()")
+        act()
+        page.until_text("#tm-status", "Saving")
+        assert not leaves()
+        let_go()
+        page.until_text("#tm-status", f"{said};")
+    page.wait(leaves)
+    comment_box(page).send_keys("x")
+    page.wait(lambda: not leaves())
+    comment_box(page).send_keys(Keys.BACKSPACE)
+    page.wait(leaves)
+
+
 def test_a_full_disk_is_said_and_the_rating_is_taken_back(folder, serve, visit):
     server = serve(folder, own=True)
     page = visit(server)

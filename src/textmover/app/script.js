@@ -10,6 +10,7 @@
   let drawn = null;
   let asked = 0; // time of the last request
   let run = null;
+  let reloads = false; // by itself
   let failed = null;
   let typed = null; // field of a comment with unsaved changes
   let given = ""; // its text when it was entered or last sent
@@ -287,6 +288,11 @@
     if (all.length) banner.append(discard);
   };
 
+  addEventListener("beforeunload", (event) => { // the browser asks whether to leave
+    if (reloads || !(find("#tm-saving") || unsaved().length)) return;
+    event.preventDefault();
+    event.returnValue = true; // for earlier browsers
+  });
   addEventListener("pagehide", () => {
     const all = unsaved();
     if (all.length) store([...stored(), ...all]);
@@ -304,6 +310,7 @@
   };
 
   const again = () => { // reload at the displayed text
+    reloads = true;
     const here = new URL(location.href);
     if (shownKey) here.searchParams.set("text", shownKey);
     if (here.href === location.href) location.reload();
