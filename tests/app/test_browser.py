@@ -186,7 +186,7 @@ def test_texts_are_texts(folder, serve, visit):
     assert page.window.execute_script(style) == "rtl"
     style = """return [...document.querySelectorAll('textarea, input[type=text]')].map(
         (one) => getComputedStyle(one)).map((one) => one.unicodeBidi + " " + one.textAlign)"""
-    assert set(page.window.execute_script(style)) == {"plaintext start"}, "typed texts run as their script does"
+    assert set(page.window.execute_script(style)) == {"plaintext start"}, "typed texts stand as their script does"
     page.tab("agreement")
     page.until_text("#tm-agreement", "<img src=x")
     found = page.window.execute_script("return [window.hit ?? null, document.querySelector('img[src=x]')]")
@@ -444,7 +444,7 @@ def test_a_comment_and_marks_outlast_a_restart_of_the_server(folder, serve, visi
     project.mark("Ada", "i0", parse_marks({"errors": [], "done": True}))
     server = back()
     page.until_text("#tm-kept", "other one was saved meanwhile: your comment “Why “cat”?\nIt is a dog. No.”")
-    page.until_text("#tm-kept", "other marks were saved meanwhile: your marks “number 0” (major)")
+    page.until_text("#tm-kept", "other marks were saved meanwhile: your marks “\u2068number 0\u2069” (major)")
     page.window.refresh()
     page.until_text("#tm-kept", "No.")
     assert saved() == ("Yes.", [])
@@ -458,6 +458,52 @@ def test_a_comment_and_marks_outlast_a_restart_of_the_server(folder, serve, visi
     page.one(".tm-card")
     page.wait(lambda: page.window.execute_script("return sessionStorage.length") == 0)
     assert not page.one("#tm-kept").is_displayed()
+
+
+def test_marks_of_a_request_that_failed_are_saved_soon(folder, serve, visit):
+    server = serve(folder, "--errors", "also", "--criteria", "fluency")
+    page = visit(server)
+    page.begin("Ada")
+    page.window.execute_script("const now = Date.now(); Date.now = () => now")  # does not wait for a lost answer
+    page.window.execute_cdp_cmd("Network.enable", {})
+    way = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.window.execute_cdp_cmd("Network.emulateNetworkConditions", {**way, "offline": True})
+    for _ in range(2):
+        page.all(".tm-w")[1].click()
+    page.until_text("#tm-lost", "does not answer")
+    page.window.execute_cdp_cmd("Network.emulateNetworkConditions", {**way, "offline": False})
+    page.wait(lambda: open_project(folder).said("Ada").get("i0"))
+    page.until_text("#tm-status", "1 error;")
+
+
+def test_the_browser_asks_before_unsaved_work_is_left(folder, serve, visit):
+    server = serve(folder, "--errors", "also", "--criteria", "fluency")
+    page = visit(server)
+    page.begin("Ada")
+
+    def leaves():
+        script = "return dispatchEvent(new Event('beforeunload', {cancelable: true}))"
+        return page.window.execute_script(script)
+
+    actions = {
+        "comment": lambda: comment_box(page).send_keys("Why?" + Keys.TAB),
+        "1 error": lambda: [page.all(".tm-w")[1].click() for _ in range(2)],
+        "fluency 2": lambda: page.press(Keys.ESCAPE + "2"),
+    }
+    for said, act in actions.items():
+        assert leaves()
+        let_go = hold(page, [0], "the request")
+        page.window.execute_script("document.activeElement.blur()")
+        act()
+        page.until_text("#tm-status", "Saving")
+        assert not leaves()
+        let_go()
+        page.until_text("#tm-status", f"{said};")
+    page.wait(leaves)
+    comment_box(page).send_keys("x")
+    page.wait(lambda: not leaves())
+    comment_box(page).send_keys(Keys.BACKSPACE)
+    page.wait(leaves)
 
 
 def test_a_full_disk_is_said_and_the_rating_is_taken_back(folder, serve, visit):

@@ -84,7 +84,7 @@
   window.textmoverMarked = () => (text?.isConnected ? state() : null);
   window.textmoverUnsaved = () => {
     if (!text?.isConnected || state() === stored) return [];
-    const list = marks.errors.map((one) => (one.start === one.end ? `words missing (${one.severity})` : `“${wordsOf(one)}” (${one.severity})`));
+    const list = marks.errors.map((one) => (one.start === one.end ? `words missing (${one.severity})` : `“\u2068${wordsOf(one)}\u2069” (${one.severity})`));
     return [{ kind: "marks", text: state(), before: stored, words: list.join(", ") || "no errors" }];
   };
   window.textmoverRestore = (earlier) => {

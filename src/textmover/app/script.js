@@ -10,6 +10,8 @@
   let drawn = null;
   let asked = 0; // time of the last request
   let run = null;
+  let reloads = false; // by itself
+  let failing = false; // whether a request has failed
   let failed = null;
   let typed = null; // field of a comment with unsaved changes
   let given = ""; // its text when it was entered or last sent
@@ -32,7 +34,7 @@
   window.fetch = (...asked) => {
     if (!String(asked[0]?.url ?? asked[0]).includes("/run/predict")) return ask(...asked);
     const answer = before.then(() => ask(...asked));
-    before = answer.then((found) => found.clone().arrayBuffer()).catch(() => {}); // the caller handles the error
+    before = answer.then((found) => found.clone().arrayBuffer()).catch(() => { failing = true; }); // Gradio sends no more
     return answer;
   };
 
@@ -242,7 +244,7 @@
   const unsaved = () => {
     if (!find("#tm-card .tm-card")) return [];
     const [text, before, seen] = ["comment", "shown", "seen"].map((name) => field(name).value);
-    const comment = text === before ? [] : [{ kind: "comment", text, before, words: `“${text}”` }];
+    const comment = text === before ? [] : [{ kind: "comment", text, before }];
     return [...comment, ...window.textmoverUnsaved()].map((one) => ({ ...one, seen }));
   };
 
@@ -276,7 +278,8 @@
     banner.replaceChildren(...all.map((one) => {
       const line = document.createElement("p");
       const why = one.seen === field("seen").value ? `other ${one.kind === "marks" ? "marks were" : "one was"} saved` : "the text has changed";
-      line.append(`Not saved, since ${why} meanwhile: your ${one.kind} `, Object.assign(document.createElement("bdi"), { textContent: one.words }));
+      const words = Object.assign(document.createElement("bdi"), { textContent: one.text });
+      line.append(`Not saved, since ${why} meanwhile: your ${one.kind} `, ...(one.kind === "marks" ? [one.words] : ["“", words, "”"]));
       return line;
     }));
     const discard = Object.assign(document.createElement("button"), { type: "button", textContent: "Discard" });
@@ -287,6 +290,11 @@
     if (all.length) banner.append(discard);
   };
 
+  addEventListener("beforeunload", (event) => { // the browser asks whether to leave
+    if (reloads || !(find("#tm-saving") || unsaved().length)) return;
+    event.preventDefault();
+    event.returnValue = true; // for earlier browsers
+  });
   addEventListener("pagehide", () => {
     const all = unsaved();
     if (all.length) store([...stored(), ...all]);
@@ -304,6 +312,7 @@
   };
 
   const again = () => { // reload at the displayed text
+    reloads = true;
     const here = new URL(location.href);
     if (shownKey) here.searchParams.set("text", shownKey);
     if (here.href === location.href) location.reload();
@@ -317,7 +326,7 @@
       const found = (await answer.json()).run;
       lost(false);
       if (!typed) { // reloading would lose a comment that is being written
-        if (run !== null && found !== run) again(); // the server has been restarted: show the saved state
+        if (failing || (run !== null && found !== run)) again(); // after a failure or a restart, show the saved state
         run = found;
         // The server runs, but its answer was lost: show the saved state.
         if ((waiting || find("#tm-saving")) && Date.now() - asked > 15000) again();
