@@ -33,11 +33,12 @@ import torch
 
 from textmover.data import Columns, RatingsDataModule, read_segments
 from textmover.functional.losses import combined_loss
+from textmover.modules.encoder.lora import LoraConfig
 from textmover.modules.encoder.source import resolve_encoder
 from textmover.presets import build_metric, preset_config
 from textmover.scoring.precision_and_backend import has_bfloat16
 from textmover.training import OptimizerConfig, RatingsModule
-from textmover.training.optimization import LoraConfig, build_schedule
+from textmover.training.optimization import build_schedule
 from textmover.types import Segment
 
 LOSSES = {"mse": 1.0, "pearson": 1.0}

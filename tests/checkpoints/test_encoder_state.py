@@ -7,8 +7,8 @@ import torch
 
 from textmover.checkpoints.encoder_state import encoder_prefix, name_weights, split_state
 from textmover.modules import MetricConfig, MetricModel
+from textmover.modules.encoder.lora import LoraConfig, add_lora
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint, save_encoder
-from textmover.training.optimization import LoraConfig, add_lora
 from textmover.types import InputError
 
 SMALL = {

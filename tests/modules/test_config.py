@@ -12,11 +12,11 @@ from textmover.checkpoints.adapter import AdapterConfig
 from textmover.modules import MetricConfig, MetricModel
 from textmover.modules.classifier import ClassifierConfig
 from textmover.modules.config import DEFAULT_ENCODER
+from textmover.modules.encoder.lora import LoraConfig
 from textmover.rome.config import RomeConfig
 from textmover.rome.features.syntactic import SyntacticOptions
 from textmover.rome.scorer.network import ScorerConfig
 from textmover.scoring import Scorer
-from textmover.training.optimization import LoraConfig
 from textmover.types import InputError
 
 HYPOTHESES = ["the small dog, running to the old house in the evening!", "she will buy a book", "tea ✅"]

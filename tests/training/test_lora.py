@@ -12,17 +12,10 @@ from torch import nn
 
 from runs import write_ratings
 from textmover.checkpoints.loading import load_checkpoint
-from textmover.modules.encoder.lora import has_lora, merge_lora
+from textmover.modules.encoder.lora import LoraConfig, add_lora, has_lora, merge_lora, merged_state
 from textmover.scoring import save_checkpoint
 from textmover.training import RatingsModule
-from textmover.training.optimization import (
-    LoraConfig,
-    OptimizerConfig,
-    add_lora,
-    build_optimizer,
-    layer_depths,
-    merged_state,
-)
+from textmover.training.optimization import OptimizerConfig, build_optimizer, layer_depths
 from textmover.types import InputError
 
 FIRST = ["the old dog ran to the river", "red cat", "we walk home"]

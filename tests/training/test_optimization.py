@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from textmover.modules.encoder.lora import LoraConfig, add_lora
 from textmover.training.optimization import (
-    LoraConfig,
     OptimizerConfig,
-    add_lora,
     build_optimizer,
     build_schedule,
     checkpoint_activations,

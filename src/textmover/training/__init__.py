@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from textmover.lazy import names_of
 
 if TYPE_CHECKING:
+    from textmover.modules.encoder.lora import LoraConfig
     from textmover.training.callbacks import AtomicCheckpoints, RandomState, WeightAverage
     from textmover.training.modules import ClassificationModule, MultiTaskModule, RatingsModule, TaskOptions
-    from textmover.training.optimization import LoraConfig, OptimizerConfig
+    from textmover.training.optimization import OptimizerConfig
     from textmover.training.reports.fit_report import judge
     from textmover.training.reports.learning_curves import LearningCurves
 
@@ -32,7 +33,8 @@ __getattr__ = names_of(
     {
         "textmover.training.callbacks": ("AtomicCheckpoints", "RandomState", "WeightAverage"),
         "textmover.training.modules": ("ClassificationModule", "MultiTaskModule", "RatingsModule", "TaskOptions"),
-        "textmover.training.optimization": ("LoraConfig", "OptimizerConfig"),
+        "textmover.modules.encoder.lora": ("LoraConfig",),
+        "textmover.training.optimization": ("OptimizerConfig",),
         "textmover.training.reports.fit_report": ("judge",),
         "textmover.training.reports.learning_curves": ("LearningCurves",),
     },

@@ -19,9 +19,9 @@ from textmover.checkpoints.loading import checkpoint_folder, load_metric
 from textmover.checkpoints.statistics_files import fitted_names
 from textmover.markdown_escaping import markdown_code, markdown_text
 from textmover.modules.base_metric import Calibration
+from textmover.modules.encoder.lora import LoraConfig, merged_state
 from textmover.presets import PRESETS, build_metric
 from textmover.readers.column_flags import errors_with_flag_names
-from textmover.training.optimization import LoraConfig, merged_state
 from textmover.types import InputError, Segment, SegmentMetric
 
 SUFFIX = ".ckpt"  # suffix of run checkpoints; names with it are only looked up as files

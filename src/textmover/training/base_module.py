@@ -23,12 +23,12 @@ from textmover.checkpoints.loading import load_metric
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.training_sources import Source
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.lora import has_lora, merge_lora
+from textmover.modules.encoder.lora import LoraConfig, add_lora, has_lora, merge_lora
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.precision_and_backend import has_bfloat16
 from textmover.training import optimization, sharding, trainer_checks
 from textmover.training.callbacks import RandomState
-from textmover.training.optimization import LoraConfig, OptimizerConfig
+from textmover.training.optimization import OptimizerConfig
 from textmover.training.tasks.task import Task, TaskResult
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 from textmover.types.argument_checks import CheckedArguments, plain
@@ -73,7 +73,7 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
         self.metric = self._trainable(**self.starting_overrides())
         self.lora = lora
         if lora is not None:
-            optimization.add_lora(self.metric.encoder, lora)
+            add_lora(self.metric.encoder, lora)
         if gradient_checkpointing:
             optimization.checkpoint_activations(self.metric.encoder)
         self.tasks: Any = nn.ModuleDict()  # tasks by source name

@@ -18,9 +18,10 @@ from textmover.data.labelled import LabelledSource
 from textmover.data.paraphrases import ParaphraseSource
 from textmover.data.training_sources import RatedSource, Source
 from textmover.modules.classifier import Pooling
+from textmover.modules.encoder.lora import LoraConfig
 from textmover.modules.metric_model import MetricModel
 from textmover.training.base_module import FITTING_TEXTS, BaseTrainingModule, Bfloat16
-from textmover.training.optimization import LoraConfig, OptimizerConfig
+from textmover.training.optimization import OptimizerConfig
 from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
 from textmover.training.tasks.error_spans import ErrorTask
 from textmover.training.tasks.paraphrases import ContrastiveTask
