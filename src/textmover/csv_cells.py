@@ -15,8 +15,8 @@ def escape_formula(cell: Any) -> Any:
     """Return the cell; text that a spreadsheet would evaluate gets a leading apostrophe.
 
     Example:
-        >>> guarded("=1+1"), guarded("'=1+1"), guarded("'tis"), guarded("-0.5"), guarded("-0.5 or so"), guarded(-1)
-        ("'=1+1", "''=1+1", "'tis", '-0.5', "'-0.5 or so", -1)
+        >>> [escape_formula(cell) for cell in ("=1+1", "'=1+1", "'tis", "-0.5", "-0.5 or so", -1)]
+        ["'=1+1", "''=1+1", "'tis", '-0.5', "'-0.5 or so", -1]
     """
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) and not _is_number(cell) else cell
 

@@ -256,7 +256,7 @@ class YamlPosition(NamedTuple):
     """Position of a value in a YAML file, for error messages.
 
     Example:
-        >>> str(Place("a.yaml").inner("rows", 0)), str(Place("a.yaml"))
+        >>> str(YamlPosition("a.yaml").inner("rows", 0)), str(YamlPosition("a.yaml"))
         ('`rows.0` of a.yaml', 'a.yaml')
     """
 
@@ -281,7 +281,7 @@ def converted(kind: type[Kind], value: object, place: YamlPosition) -> Kind:
         ... class Row:
         ...     name: str
         ...     values: tuple[float, ...] = ()
-        >>> converted(Row, {"name": "a", "values": [1, 2.5]}, Place("a.yaml"))
+        >>> converted(Row, {"name": "a", "values": [1, 2.5]}, YamlPosition("a.yaml"))
         Row(name='a', values=(1.0, 2.5))
     """
     if not isinstance(value, dict):

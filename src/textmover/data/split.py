@@ -105,7 +105,7 @@ def connected_components(keys: Sequence[Sequence[Hashable]]) -> list[int]:
     """Return for each row of keys the first row that it is connected with by shared keys, directly or indirectly.
 
     Example:
-        >>> connected(["ab", "c", "bd", "dc", "e"])
+        >>> connected_components(["ab", "c", "bd", "dc", "e"])
         [0, 0, 0, 0, 4]
     """
     parent = list(range(len(keys)))
@@ -151,7 +151,7 @@ def sample_by_hash(items: Sequence[Item], most: int | None, texts: Callable[[Ite
     The hash differs from that of :func:`is_held_back`.
 
     Example:
-        >>> taken_by_hash(["one", "two", "three", "four"], 2, lambda text: [text])
+        >>> sample_by_hash(["one", "two", "three", "four"], 2, lambda text: [text])
         ['three', 'four']
     """
     if most is None or len(items) <= most:

@@ -92,7 +92,7 @@ def avoid_overlaps(places: Sequence[float], step: float, low: float, high: float
     """Move labels apart to a minimum distance within a range, with the least total movement (squared).
 
     Example:
-        >>> spread([5, 5, 20], 4, 0, 100), spread([0, 0], 4, 0, 100)
+        >>> avoid_overlaps([5, 5, 20], 4, 0, 100), avoid_overlaps([0, 0], 4, 0, 100)
         ([3.0, 7.0, 20.0], [0.0, 4.0])
     """
     if not len(places):
