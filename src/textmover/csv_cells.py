@@ -21,7 +21,7 @@ def escape_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) and not _is_number(cell) else cell
 
 
-def unguarded(cell: str) -> str:
+def unescape_formula(cell: str) -> str:
     """Return the text that was passed to :func:`escape_formula`.
 
     Example:

@@ -170,7 +170,9 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         module: Any = self._trainer().lightning_module
         metric = getattr(module, "metric", None)
         if metric is None:
-            raise TypeError(f"Expected a module with a `metric`, but got {type(module).__name__}: train a StageModule.")
+            raise TypeError(
+                f"Expected a module with a `metric`, but got {type(module).__name__}: train a module of textmover.training."
+            )
         return metric.tokenize
 
 

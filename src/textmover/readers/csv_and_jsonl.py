@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from textmover.csv_cells import unguarded
+from textmover.csv_cells import unescape_formula
 from textmover.readers.lines import LONGEST_LINE, Line, LineError, empty
 from textmover.safe_reading import NotJsonError, load_json
 from textmover.types import InputError, plural
@@ -109,7 +109,7 @@ def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
             lines.back_to_second()
             yield start, problem
         else:
-            yield start, lines.problem or list(map(unguarded, fields))
+            yield start, lines.problem or list(map(unescape_formula, fields))
 
 
 def _tsv_records(name: str, lines: Iterable[Line]) -> Iterator[Record]:
