@@ -170,9 +170,8 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         module: Any = self._trainer().lightning_module
         metric = getattr(module, "metric", None)
         if metric is None:
-            raise TypeError(
-                f"Expected a module with a `metric`, but got {type(module).__name__}: train a module of textmover.training."
-            )
+            got = type(module).__name__
+            raise TypeError(f"Expected a module with a `metric`, but got {got}: train a module of textmover.training.")
         return metric.tokenize
 
 
