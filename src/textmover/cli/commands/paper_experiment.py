@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from textmover.experiments.evaluation.metrics import KeptScores
 from textmover.experiments.papers.computation import compute, figure_path
 from textmover.experiments.papers.experiment_file import Experiment
-from textmover.experiments.papers.metrics import KeptScores, scores_folder
+from textmover.experiments.papers.metrics import scores_folder
 from textmover.files import check_output, write_output
 from textmover.report import check_matplotlib
 from textmover.report.table_formats import PAGE_FORMATS, Page, page_text, print_blocks
@@ -44,7 +45,7 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
     _check_options(options, experiment)
     files = experiment.given_files(options.data or ())
     output = _page_path(options, experiment, files)
-    saved = KeptScores(scores_folder(experiment.origin, output), experiment.judged_sets)
+    saved = KeptScores.in_folder(scores_folder(experiment.origin, output), experiment.judged_sets)
     for path in saved.paths.values():
         check_output(path, [*files.values(), experiment.origin])
     with saved.told():

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from textmover.experiments.evaluation.metrics import KeptScores
 from textmover.experiments.papers.experiment_file import Experiment
 from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers, layer_remarks
-from textmover.experiments.papers.metrics import KeptScores
 from textmover.experiments.papers.results import HERE, PAPER, Advance, Cell, Findings, ResultLine
 from textmover.experiments.papers.specification import MEAN, Column, FigureSpec, LayerSpec, TableSpec
 from textmover.modules.config import DEFAULT_ENCODER
