@@ -1,6 +1,5 @@
 """Files and folders appear complete or not at all."""
 
-import logging
 import os
 import signal
 import time
@@ -10,7 +9,6 @@ import pytest
 
 from textmover import files
 from textmover.files import atomic_bytes, atomic_file, atomic_folder, check_output, remove_leftovers
-from textmover.partial_output import growing_file
 from textmover.types import InputError
 
 
@@ -129,64 +127,6 @@ def test_a_link_stays_and_what_it_points_to_is_written(tmp_path):
         stream.write("new")
     assert link.is_symlink()
     assert target.read_text() == "new"
-
-
-# --- files that grow --------------------------------------------------------------------------------------------------
-
-
-def test_a_growing_file_survives_its_writer_and_starts_again(tmp_path, killed):
-    path = tmp_path / "new" / "choices"
-
-    def work():
-        with growing_file(path) as stream:
-            stream.write(b"one\n")
-            stream.flush()
-            die()
-
-    killed(work)
-    assert path.read_bytes() == b"one\n"
-    with growing_file(path) as stream:
-        stream.write(b"2\n")
-    assert path.read_bytes() == b"2\n"
-
-
-def test_one_process_writes_a_growing_file(tmp_path):
-    path = tmp_path / "choices"
-    with growing_file(path) as stream:
-        stream.write(b"one\n")
-        with pytest.raises(InputError, match="to be the only run that writes"), growing_file(path):
-            pass
-        os.replace(path, tmp_path / "done")
-        with growing_file(path) as other:  # another file by now
-            other.write(b"two\n")
-    assert (path.read_bytes(), (tmp_path / "done").read_bytes()) == (b"two\n", b"one\n")
-
-
-@pytest.mark.parametrize("error", files.NO_LOCKS)
-def test_a_growing_file_without_locks_is_told(tmp_path, monkeypatch, caplog, error):
-    def flock(*_):
-        raise OSError(error, os.strerror(error))
-
-    monkeypatch.setattr(files.fcntl, "flock", flock)
-    with caplog.at_level(logging.WARNING, "textmover"), growing_file(tmp_path / "choices") as stream:
-        stream.write(b"one\n")
-    assert f"{tmp_path / 'choices'} is on a file system without locks" in caplog.text
-    assert (tmp_path / "choices").read_bytes() == b"one\n"
-
-
-def test_a_file_that_is_renamed_before_it_is_locked_is_left_alone(tmp_path, monkeypatch):
-    path, lock = tmp_path / "choices", files.fcntl.flock
-    path.write_bytes(b"all\n")
-
-    def late(stream, how):
-        if path.exists() and not (tmp_path / "done").exists():
-            os.replace(path, tmp_path / "done")
-        lock(stream, how)
-
-    monkeypatch.setattr(files.fcntl, "flock", late)
-    with growing_file(path) as stream:
-        stream.write(b"new\n")
-    assert (path.read_bytes(), (tmp_path / "done").read_bytes()) == (b"new\n", b"all\n")
 
 
 # --- leftovers of killed processes ------------------------------------------------------------------------------------

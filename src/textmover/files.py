@@ -318,7 +318,7 @@ def check_unnamed(table: Path, columns: Sequence[str], *others: Path) -> None:
 def check_folder(path: str | Path, flag: str) -> Path:
     """Raise an error if a folder cannot be created or written to; ``flag`` is its command-line option."""
     path = Path(path)
-    if path.exists() and not path.is_dir():
+    if str(path) == "-" or (path.exists() and not path.is_dir()):
         raise InputError(f"Expected `{flag}` to be a folder, but got the file {path}: give the name of a folder.")
     _check_writable(path, path.absolute())
     return path

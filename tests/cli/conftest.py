@@ -100,11 +100,11 @@ def after_shards(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def after_shards(shards: int, happen: Callable[[], object]) -> None:
         done, original = [], streaming.score_shard
 
-        def score_shard(*given: object) -> object:
+        def score_shard(*given: object, **options: object) -> object:
             done.append(given)
             if len(done) == shards + 1:
                 happen()
-            return original(*given)
+            return original(*given, **options)
 
         monkeypatch.setattr(streaming, "score_shard", score_shard)
 

@@ -3,6 +3,9 @@
 import json
 
 import pytest
+from tests.cli.shared import SIGNALS, send
+
+from textmover.scoring.scorer import Scorer
 
 ROWS = [f"a{one}\tb\t{one}\t{one * one % 7}\t5" for one in range(1, 7)]
 HEADER = "hypothesis\treference\tgood\tmine\tflat"
@@ -103,3 +106,36 @@ def test_a_metric_without_a_value_says_why(run, judged, rated, write):
     assert "rated · score: Expected a score of none for some text, but got nan for all" in ended.complaint()
     ended = run("evaluate", *none, "--model", "never-loaded", "--against", "none")
     assert "got 'none' with nan for every text" in ended.complaint()
+
+
+@SIGNALS
+def test_the_scores_so_far_are_kept(run, write, tiny_encoder, tmp_path, monkeypatch, sent, code):
+    """The first windows of both metrics are kept; the next run removes them, since its table has all scores."""
+    data = write("some.tsv", ["hypothesis\treference\tscore", *(f"a {one}\tb {one}\t{one}" for one in range(4))])
+    models = ("--model", "twmd", "--model", "bertscore-f1", "--encoder", tiny_encoder)
+    command = ("evaluate", "--data", data, *models, "--samples", 20, "--output", "o.tsv")
+    monkeypatch.setattr("textmover.scoring.metric_set.WINDOW", 2)
+    run(*command).ok()
+    whole = (tmp_path / "o.tsv").read_text().splitlines()
+    (tmp_path / "o.tsv").unlink()
+    score, calls = Scorer.score_fitted, []
+
+    def interrupted(self, *given, **options):
+        calls.append(1)
+        if len(calls) == 4:
+            send(sent)
+        return score(self, *given, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scorer, "score_fitted", interrupted)
+        assert run(*command) == (code, "", "textmover: interrupted: the scores so far are in o.partial.tsv\n")
+        assert not (tmp_path / "o.tsv").exists()
+    kept = [line.split("\t") for line in (tmp_path / "o.partial.tsv").read_text().splitlines()]
+    expected = [line.split("\t") for line in whole]
+    assert kept[:3] == expected[:3]
+    assert [row[3:] for row in kept[3:]] == [[row[3], "nan"] for row in expected[3:]]
+    again = run(*command, "--scores", "old=o.partial.tsv").complaint()
+    assert "but got o.partial.tsv, which --scores names" in again
+    run(*command).ok()
+    assert (tmp_path / "o.tsv").read_text().splitlines() == whole
+    assert not (tmp_path / "o.partial.tsv").exists()

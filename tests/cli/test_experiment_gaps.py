@@ -9,8 +9,8 @@ from scipy.stats import pearsonr
 from tests.cli.shared import ROWS, SIGNALS, send
 
 from textmover import Scorer
+from textmover.experiments.evaluation.metrics import PERIOD, KeptScores
 from textmover.experiments.papers import metrics as experiment_scores
-from textmover.experiments.papers.metrics import KeptScores
 from textmover.meta_evaluation import MetricScores
 from textmover.readers.judgements import SetDescription, read_judgements, read_scores
 from textmover.types import InputError, Judgements
@@ -283,12 +283,12 @@ JUDGED = Judgements("a", ("b", "c"), (("d",), ("e",)), {}, ("all", "all"))
 
 def test_a_table_is_written_now_and_then_and_at_the_end(tmp_path):
     now = [0.0]
-    kept = KeptScores(tmp_path / "scores", ["a set"], clock=lambda: now[0])
+    kept = KeptScores({"a set": tmp_path / "scores" / "a_set.tsv"}, tmp_path / "scores", clock=lambda: now[0])
     path = kept.paths["a set"]
     with kept.keeping("a set", JUDGED) as take:
         take([MetricScores("one", np.array([1.0, np.nan])), MetricScores("two", np.array([np.nan, np.nan]))])
         assert not path.exists()
-        now[0] = experiment_scores.PERIOD
+        now[0] = PERIOD
         take([MetricScores("one", np.array([1.0, 2.0])), MetricScores("two", np.array([np.nan, np.nan]))])
         assert path.read_text().splitlines()[1:] == ["b\td\t1.0", "c\te\t2.0"]  # what has no score yet has no column
         take([MetricScores("one", np.array([1.0, 2.0])), MetricScores("two", np.array([3.0, 4.0]))])
@@ -297,13 +297,13 @@ def test_a_table_is_written_now_and_then_and_at_the_end(tmp_path):
 
 
 def test_names_of_sets_become_names_of_files(tmp_path):
-    kept = KeptScores(tmp_path, ["STS12-16", "BAGEL, mr", "BAGEL mr", "..", "a/b"])
+    kept = KeptScores.in_folder(tmp_path, ["STS12-16", "BAGEL, mr", "BAGEL mr", "..", "a/b"])
     names = ["STS12-16.tsv", "BAGEL_mr.tsv", "BAGEL_mr.2.tsv", "set.tsv", "a_b.tsv"]
     assert [path.name for path in kept.paths.values()] == names
 
 
 def test_an_error_behind_the_scoring_says_where_the_scores_are(tmp_path):
-    kept = KeptScores(tmp_path / "scores", ["a"])
+    kept = KeptScores.in_folder(tmp_path / "scores", ["a"])
     with pytest.raises(InputError, match=r"^no\.$"), kept.told():
         raise InputError("no.")
     with kept.keeping("a", JUDGED) as take:

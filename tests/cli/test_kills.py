@@ -33,7 +33,8 @@ COMMANDS = {
     "search": "search --config recipe.yaml --space space.yaml --trials 3 --output out --resume",
     "sweep": "sweep --data ratings.tsv --field temperature=0.01,0.02,0.05,0.1 --field layer=1,2,3 --samples 100 "
     "--encoder {encoder} --output grid",
-    "mbr": "mbr -i h.txt --num-candidates 50 --model {metric} --output chosen.tsv",
+    "mbr": "mbr -i h.txt --num-candidates 50 --model {metric} --output chosen.tsv --resume",
+    "errors": "errors -i h.txt r.txt --model {metric} --output marked.jsonl --resume",
     "robustness": "robustness -i r.txt --types drop,shuffle,repeat --model {metric} --baselines chrf --samples 100 "
     "--output page --keep kept.tsv",
     "export": "export {metric} exported --adapter 2 --overwrite",

@@ -39,17 +39,32 @@ def test_nothing_is_left_of_a_run_without_a_shard(run, command, tmp_path, after_
 
 
 @SIGNALS
-def test_finished_marks_are_told(run, texts, tiny_encoder, tmp_path, monkeypatch, sent, code):
+def test_finished_marks_are_told_and_taken_up(run, texts, tiny_encoder, tmp_path, monkeypatch, sent, code):
+    command = ("errors", "-i", *texts, "--encoder", tiny_encoder, "--device", "cpu", "--output")
+    whole = run(*command, "whole.jsonl").ok()
+    mark, lines = output.text_record, list[int]()
+
     def record(one):
-        if one.line == 2:
+        lines.append(one.line)
+        if lines == [1, 2]:
             send(sent)
-        return {"line": one.line}
+        return mark(one)
 
     monkeypatch.setattr(output, "text_record", record)
-    ended = run("errors", "-i", *texts, "--encoder", tiny_encoder, "--device", "cpu", "--output", "m.jsonl")
-    said = "textmover: interrupted: the marks of the first 1 text are in m.jsonl.partial\n"
-    assert ended == (code, "", said)
-    assert (tmp_path / "m.jsonl.partial").read_text() == '{"line": 1}\n'
+    monkeypatch.setattr("textmover.cli.commands.errors.CHUNK", 1)
+    said = "textmover: interrupted: 1 finished shard is kept in m.jsonl.parts, continue with --resume\n"
+    assert run(*command, "m.jsonl") == (code, "", said)
+    assert "it holds 1 finished shard of an earlier run" in run(*command, "m.jsonl").complaint()
+    told = run(*command, "m.jsonl", "--resume").ok().err
+    assert lines == [1, 2, 2, 3, 4]
+    assert (tmp_path / "m.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert told.startswith("Kept: 1 shard of an earlier run\n")
+    assert whole.err.partition("Written")[0] in told
+    assert sorted(path.name for path in tmp_path.glob("*m.jsonl*")) == [".m.jsonl.textmover.json", "m.jsonl"]
+    assert (
+        run(*command, "m.jsonl", "--resume").ok().err == "Complete already: m.jsonl (--overwrite computes it again)\n"
+    )
+    assert "m.jsonl is complete" in run(*command, "m.jsonl", "--resume", "--fail-on", "minor").complaint()
 
 
 def test_several_processes_see_to_it_themselves(run, command, monkeypatch):

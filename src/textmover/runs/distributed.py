@@ -124,6 +124,7 @@ class _Member:
         self.strategy.setup_environment()
         self.children.arrived()
         self.messages = Messages(self.rank, self.strategy.world_size, self.strategy.broadcast)
+        self.children.finished = self.messages.finished
         self.connected = True
 
     def prepare(self, advance: Advance) -> None:

@@ -1,104 +1,80 @@
-"""Output of ``textmover mbr``; finished choices are kept if the run ends early."""
+"""Output of ``textmover mbr``: shards of candidates, and the lines of choices."""
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import json
 import math
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import IO, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from textmover.files import check_output
-from textmover.partial_output import partial_file
-from textmover.readers.candidates import Candidates
-from textmover.runs.shards.score_formats import check_compression, compressed, format_of
-from textmover.scoring.mbr import Choice
+from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets
+from textmover.readers.row_streams import Row
+from textmover.runs.score_output import Target, line_target
+from textmover.runs.shards.score_formats import LineLayout, check_compression, format_of
+from textmover.runs.shards.shards import Shard
+from textmover.scoring.mbr import Choice, blocks
 from textmover.types import InputError
 
 FORMATS = ("text", "tsv", "jsonl")
 
-Write = Callable[[Candidates, Choice], None]
 
-
-class Output(NamedTuple):
-    """Format and path of the choices; ``None`` as path is standard output."""
-
-    format: str
-    path: Path | None
-
-
-def choose_output(format: str | None, path: str | None, inputs: Sequence[str]) -> Output:
+def choose_output(options: argparse.Namespace, inputs: Sequence[str]) -> Target:
     """Return the output for the options; check that it can be written."""
-    if path is None:
-        return Output(format or "text", None)
-    output = check_output(path, inputs)
-    chosen_format = format_of(output, format, FORMATS)
-    check_compression(output)
-    return Output(chosen_format, output)
+    output = None if options.output is None else check_output(options.output, inputs)
+    format = options.format or "text"
+    if output is not None:
+        format = format_of(output, options.format, FORMATS)
+        check_compression(output)
+    columns = [*(["id"] if options.id_column is not None else []), "index", "utility", "utilities", "text"]
+    return line_target(options, LineLayout(format, "\t".join(columns) + "\n" if format == "tsv" else ""), output)
 
 
 def refuse_breaks(candidates: Candidates, format: str) -> None:
-    """Raise :class:`InputError` if a text contains line breaks or tabs that the format cannot store."""
+    """Raise :class:`InputError` if a text or name contains line breaks or tabs that the format cannot store."""
     forbidden = {"text": "\n", "tsv": "\n\t"}.get(format, "")  # separators of lines and cells
-    if any(mark in text for text in candidates.texts for mark in forbidden):
-        what = "line breaks" if forbidden == "\n" else "tabs and line breaks"
-        raise InputError(
-            f"Expected texts without {what} for --format {format}, but got one in {candidates.place}: choose --format "
-            "jsonl."
-        )
+    name = candidates.name if format == "tsv" and isinstance(candidates.name, str) else ""
+    for what, texts, marks in (("texts", candidates.texts, forbidden), ("names", (name,), "\t\r\n")):
+        if any(mark in text for text in texts for mark in marks):
+            breaks = "line breaks" if marks == "\n" else "tabs and line breaks"
+            raise InputError(
+                f"Expected {what} without {breaks} for --format {format}, but got one in {candidates.place}: choose "
+                "--format jsonl."
+            )
 
 
-@contextlib.contextmanager
-def open_output(output: Output) -> Iterator[Write]:
-    """Yield a function that writes choices. A file is named ``.partial`` until all choices are written."""
-    path = output.path
-    if path is None:
-        yield _writer(output.format, None)
-        return
-    with partial_file(path, "the choices of the first {}", "segment") as (raw, whole), compressed(raw, path) as stream:
-        writer = _writer(output.format, stream)
+@dataclass(frozen=True)
+class CandidateShard(Shard):
+    """Consecutive segments with their candidates."""
 
-        def write(candidates: Candidates, choice: Choice) -> None:
-            writer(candidates, choice)
-            stream.flush()  # of compressed output, whose end in the file counts as whole
-            whole()
-
-        yield write
+    candidates: Sequence[Candidates]
 
 
-def _writer(format: str, stream: IO[bytes] | None) -> Write:
-    """Return a function that writes choices, after a header for tables; ``None`` as stream is standard output."""
-    first = True
-
-    def write(candidates: Candidates, choice: Choice) -> None:
-        nonlocal first
-        header = ""
-        if format == "tsv" and first:
-            columns = [*(["id"] if candidates.named else []), "index", "utility", "utilities", "text"]
-            header = "\t".join(columns) + "\n"
-        first = False
-        text = f"{header}{_line(format, candidates, choice)}\n"
-        if stream is not None:
-            stream.write(text.encode())
-        else:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-
-    return write
+def candidate_shards(segments: Iterable[Candidates], sets: CandidateSets) -> Iterator[CandidateShard]:
+    """Yield the blocks of candidates that are scored together; they depend on the input alone."""
+    lines = sets.number or 1 if isinstance(sets, CandidateFiles) else 1  # of a segment
+    first = 1
+    for index, block in enumerate(blocks(segments)):
+        rows = []
+        for number, one in enumerate(block, first):
+            others = json.dumps([one.references is None, one.weights, one.name], default=str)
+            rows.append(Row((number - 1) * lines + 1, one.texts, one.compared, kept=(others,)))
+        yield CandidateShard(index, first, rows, sets.share, block)
+        first += len(block)
 
 
-def _line(format: str, candidates: Candidates, choice: Choice) -> str:
+def choice_line(format: str, candidates: Candidates, choice: Choice) -> str:
+    """Return the line of a choice."""
     if format == "text":
-        return choice.text
-    name = candidates.name
+        return f"{choice.text}\n"
+    name: Any = candidates.name
     if format == "tsv":
-        # Collapse white space in names, which would break the row; write other values as JSON.
-        cell = " ".join(name.split()) if isinstance(name, str) else json.dumps(name, ensure_ascii=False)
+        cell = name if isinstance(name, str) else json.dumps(name, ensure_ascii=False, default=str)
         utilities = " ".join(f"{one:.9g}" for one in choice.utilities)
         cells = [str(choice.index), f"{choice.utility:.9g}", utilities, choice.text]
-        return "\t".join([cell, *cells] if candidates.named else cells)
+        return "\t".join([cell, *cells] if candidates.named else cells) + "\n"
     entries = {
         **({"id": name} if candidates.named else {}),
         "index": choice.index,
@@ -106,4 +82,4 @@ def _line(format: str, candidates: Candidates, choice: Choice) -> str:
         "text": choice.text,
         "utilities": [None if math.isnan(one) else float(f"{one:.9g}") for one in choice.utilities.tolist()],
     }
-    return json.dumps(entries, ensure_ascii=False, default=str)
+    return json.dumps(entries, ensure_ascii=False, default=str) + "\n"

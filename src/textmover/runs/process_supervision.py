@@ -56,11 +56,13 @@ class Children:
         self._parent = int(os.environ.get(STARTED_BY, 0)) if rank else 0
         self._waiting = threading.Event()
         self._signals: tuple[int, int] | None = None
+        self.finished: Callable[[int], bool] = lambda rank: False  # whether a process has done all its work
 
     def early_exit(self) -> InputError | None:
         """Return an error that names a failed child or a missing parent process; ``None`` if there is none."""
         for number, process in enumerate(self._started, self._rank + 1):
-            if process.poll():
+            code = process.poll()
+            if code or (code == 0 and not self.finished(number)):
                 return InputError(
                     f"Expected all processes to go on, but number {number} was ended by {_cause(process.returncode)}."
                 )
@@ -121,7 +123,7 @@ class Children:
 
 
 def _cause(code: int) -> str:
-    if code > 0:
+    if code >= 0:
         return f"exit code {code}"
     name = next((one.name for one in signal.Signals if one == -code), f"signal {-code}")  # Windows has no SIGKILL
     return f"{name}{', possibly out of memory' if name == 'SIGKILL' else ''}"
@@ -204,6 +206,10 @@ class Messages:
         with self._exit_without_first():
             return self._store.get(name).decode() if self._store.check([name]) else None
 
+    def finished(self, rank: int) -> bool:
+        """Return whether a process has done all its work."""
+        return self.read(f"end {rank}") is not None
+
     def fail(self, error: BaseException) -> None:
         """Report an error of this process. Only the first error of all processes is stored."""
         if isinstance(error, InputError):
@@ -234,7 +240,7 @@ class Messages:
         )
 
     def _is_silent(self, rank: int) -> bool:
-        if self._store.check([f"end {rank}"]):
+        if self.finished(rank):
             return False
         beats, now = self._store.add(f"beat {rank}", 0), time.monotonic()
         last_beats, since = self._seen.get(rank, (-1, now))

@@ -13,11 +13,11 @@ from typing import IO
 
 from textmover.files import atomic_file, check_output, name_output
 from textmover.runs.score_summary import Summary
-from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed, parts_folder_of
-from textmover.runs.shards.score_formats import Layout, check_compression, format_of, is_compressed
-from textmover.runs.shards.shards import ShardFolder
+from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed, parts_folder_of, receipt_path
+from textmover.runs.shards.score_formats import Layout, LineLayout, check_compression, format_of, is_compressed
+from textmover.runs.shards.shards import ShardFolder, ShardLines
 from textmover.runs.shards.streaming import FinishedShard
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 class Target:
     """Path and format of the scores; ``None`` as path is standard output."""
 
-    layout: Layout
-    only_mean: bool
+    layout: Layout | LineLayout
+    only_mean: bool = False
     path: Path | None = None
     folder: bool = False  # true if the result is a folder of shards
     in_parts: bool = False  # true if shards are stored until all are finished; false if streamed to a device or pipe
@@ -64,9 +64,7 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
     """Return the target for the options; raise :class:`InputError` if they conflict or it cannot be written."""
     keep = tuple(dict.fromkeys(options.keep_columns or ()))
     if options.output is None:
-        for name in ("resume", "overwrite"):
-            if getattr(options, name):
-                raise InputError(f"Expected --{name} together with --output FILE, but got no file: name it.")
+        refuse_resuming(options)
         format = options.format or "text"
         if format == "parquet":
             raise InputError("Expected --format parquet together with --output FILE, but got no file: name it.")
@@ -85,17 +83,36 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
         return Target(Layout("parquet", systems, keep), options.only_mean, path, folder=True, in_parts=True)
     check_output(path, inputs)
     format = format_of(path, options.format)
-    if format == "parquet" and is_compressed(path):
+    return _file_target(Layout(format, systems, keep), path, only_mean=options.only_mean)
+
+
+def line_target(options: argparse.Namespace, layout: LineLayout, path: Path | None) -> Target:
+    """Return the target of a command that writes lines to a checked path, or to standard output if it is ``None``."""
+    if path is not None:
+        return _file_target(layout, path)
+    refuse_resuming(options)
+    return Target(layout)
+
+
+def refuse_resuming(options: argparse.Namespace, what: str = "no file: name it") -> None:
+    """Raise :class:`InputError` if an option is given that needs a file with finished shards."""
+    for name in ("resume", "overwrite"):
+        if getattr(options, name):
+            raise InputError(f"Expected --{name} together with --output FILE, but got {what}.")
+
+
+def _file_target(layout: Layout | LineLayout, path: Path, *, only_mean: bool = False) -> Target:
+    if layout.format == "parquet" and is_compressed(path):
         raise InputError(
             f"Expected a Parquet file, which compresses its own columns, but got {path}: leave {path.suffix} out."
         )
     check_compression(path)
     in_parts = path.is_file() or not path.exists()
-    if not in_parts and (format == "parquet" or is_compressed(path)):
+    if not in_parts and (layout.format == "parquet" or is_compressed(path)):
         raise InputError(
             f"Expected a file for anything but plain text, but got the device or pipe {path}: give another."
         )
-    return Target(Layout(format, systems, keep), options.only_mean, path, in_parts=in_parts)
+    return Target(layout, only_mean, path, in_parts=in_parts)
 
 
 class Sink:
@@ -111,12 +128,14 @@ class Sink:
             return
         assert done.scores is not None
         layout = self._target.layout
-        encoded = layout.encode(done.scores.values, done.scores.flags, done.scores.kept)
         if layout.format == "json":
-            self._encoded.append(encoded)
+            self._encoded.append(done.scores.encoded(layout))
             return
-        header = layout.header(done.tally.names) if done.shard == 0 else ""
-        self._stream.write(header + encoded.decode())
+        self._stream.write(layout.header(done.tally.names) if done.shard == 0 else "")
+        if isinstance(done.scores, ShardLines):
+            done.scores.write_to(self._stream)  # in colour on a terminal
+        else:
+            self._stream.write(done.scores.encoded(layout).decode())
         self._stream.flush()
 
     def finish(self, shards: int, summary: Summary) -> None:
@@ -126,10 +145,25 @@ class Sink:
             self._parts.seal(shards, summary)
         elif self._parts is not None:
             self._parts.merge(target.named, shards, summary, only_mean=target.only_mean)
+        elif isinstance(layout, LineLayout):
+            self._stream.write("" if shards else layout.header())
         elif target.only_mean:
             self._stream.write(layout.means(summary))
         elif layout.format == "json":
             self._stream.write(layout.whole(self._encoded, summary))
+
+
+def said_at_end(
+    target: Target, options: argparse.Namespace, kept_shards: int | None, said: Sequence[str] = ()
+) -> list[str]:
+    """Return the last lines of a run: ``said``, and shards of earlier runs; ``None`` if one of these had finished."""
+    if kept_shards is None:
+        return [f"Complete already: {target.path} (--overwrite computes it again)"]
+    lines = [f"Kept: {plural(kept_shards, 'shard')} of an earlier run"] if kept_shards else []
+    lines += said
+    if options.resume and target.in_parts and not target.folder:
+        lines.append(f"Kept for --resume: {receipt_path(target.named)}")
+    return lines
 
 
 @contextlib.contextmanager

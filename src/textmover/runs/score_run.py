@@ -36,6 +36,7 @@ from textmover.runs.shards.folder import (
     read_receipt,
     receipt_path,
 )
+from textmover.runs.shards.score_formats import Layout
 from textmover.runs.shards.shards import Shard, ShardFolder, describe, read_shards, rows_per_shard, texts_of
 from textmover.runs.shards.streaming import fit_on_rows, score_shards, usable_row
 from textmover.scoring.engine.threads import prefetch
@@ -152,11 +153,15 @@ def finish(
 
 def confirm_complete(options: argparse.Namespace, rows: Rows, target: Target) -> None:
     """Check without scoring that a result belongs to this run, and delete leftovers of an interrupted run."""
-    path = target.named
     with contextlib.ExitStack() as stack:
         scorer, shards = scorer_and_shards(options, rows, stack)
-        parts = parts_of(target, scorer, options, rows)
-        count, texts = texts_of(shards)
+        check_complete(target, parts_of(target, scorer, options, rows), shards)
+
+
+def check_complete(target: Target, parts: ShardFolder, shards: Iterable[Shard]) -> None:
+    """Raise an error unless a result was made from these shards; delete leftovers of an interrupted run."""
+    path, layout = target.named, target.layout
+    count, texts = texts_of(shards)
     if target.folder:
         receipt, scores = parts.sealed_receipt()
         check_same(path, receipt, parts.receipt(count, texts, scores))
@@ -169,8 +174,8 @@ def confirm_complete(options: argparse.Namespace, rows: Rows, target: Target) ->
         check_same(path, receipt_of_file, parts.receipt(count, texts, digest_file(path), only_mean=target.only_mean))
     else:
         checked = "holds something"
-        if not target.only_mean or target.layout.format == "json":
-            check_rows(path, target.layout, count)
+        if isinstance(layout, Layout) and (not target.only_mean or layout.format == "json"):
+            check_rows(path, layout, count)
             checked = "has as many rows as the input"
         logger.warning(
             "%s %s. Metric and texts are not compared, since there is no %s, which a run with --resume writes: "

@@ -20,11 +20,12 @@ class ShardSummary:
     problem: str  # why the first of them was excluded; empty if none was
     sums: tuple[float, ...]  # sum of the scores of each system
     counts: Mapping[str, int]  # number of flagged segments by flag
-    names: tuple[str, ...]  # names of the values of each row, ``score`` first
+    names: tuple[str, ...] = ("score",)  # names of the values of each row
     squares: tuple[float, ...] = ()  # sum of squared deviations from the mean of each system
     references: tuple[int, int] = (1, 1)  # smallest and largest number of references of a row
     by_system: Mapping[str, Sequence[int]] = field(default_factory=dict)  # ``counts`` of each system
     sides: tuple[str, ...] = ()  # references or sources that texts were compared with, if the metric has a fallback
+    extras: Mapping[str, Any] = field(default_factory=dict)  # what a command counts that writes no scores
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def choose_each(
     """Choose for one segment after the other, in constant memory."""
     scorer = scorer.frozen()
     symmetric = is_symmetric(scorer.metric)
-    for block in _blocks(sets):
+    for block in blocks(sets):
         plans = [_Plan.of(group, include_self=include_self, matrix=matrices, symmetric=symmetric) for group in block]
         sides = compared_texts(scorer.metric, [group.compared for group in block])
         plans = [plan if one.source is None else plan.add_source(one) for plan, one in zip(plans, sides, strict=True)]
@@ -310,7 +310,7 @@ def _with_self(include_self: bool | None, weights: bool) -> bool:
     return weights if include_self is None else include_self
 
 
-def _blocks(sets: Iterable[Candidates]) -> Iterator[list[Candidates]]:
+def blocks(sets: Iterable[Candidates]) -> Iterator[list[Candidates]]:
     """Yield blocks of segments with at least ``BLOCK`` texts in total, except the last one."""
     block: list[Candidates] = []
     texts = 0

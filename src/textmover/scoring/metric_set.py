@@ -36,8 +36,12 @@ def score_together(
     references: Sequence[Sequence[str]],
     memory: EncoderMemory | None = None,
     on_progress: Callable[[int], None] | None = None,
+    on_window: Callable[[Mapping[str, SegmentScores]], None] | None = None,
 ) -> dict[str, SegmentScores]:
-    """Score segments with several metrics, :data:`WINDOW` segments at a time, without warnings."""
+    """Score segments with several metrics, :data:`WINDOW` segments at a time, without warnings.
+
+    ``on_window`` gets the scores so far after each window; those of a metric are the scores of the first segments.
+    """
     scorers = {name: scorer.for_call(hypotheses, references) for name, scorer in scorers.items()}
     parts: dict[str, list[SegmentScores]] = {name: [] for name in scorers}
     for start in range(0, max(1, len(hypotheses)), WINDOW):
@@ -45,6 +49,8 @@ def score_together(
         for metric, scorer in scorers.items():
             parts[metric].append(scorer.score_fitted(hypotheses[rows], references[rows], on_progress, warn=False))
             scorer.clear_cache()
+            if on_window is not None:
+                on_window({metric: joined_scores(part_scores) for metric, part_scores in parts.items() if part_scores})
         if memory is not None:
             memory.forget()
     return {metric: joined_scores(part_scores) for metric, part_scores in parts.items()}

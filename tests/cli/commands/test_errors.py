@@ -57,11 +57,10 @@ def test_marks_made_before_an_interruption_are_kept(run, metric, texts, planned,
     monkeypatch.setattr(marking, "mark_fitted", interrupted)
     monkeypatch.setattr("textmover.cli.commands.errors.CHUNK", 1)
     ended = run("errors", "-i", *texts, *metric, "--output", "o.jsonl")
-    assert (ended.code, ended.err) == (
-        130,
-        "textmover: interrupted: the marks of the first 2 texts are in o.jsonl.partial\n",
-    )
-    assert (tmp_path / "o.jsonl.partial").read_text().splitlines() == before[:2]
+    said = "textmover: interrupted: 2 finished shards are kept in o.jsonl.parts, continue with --resume\n"
+    assert (ended.code, ended.err) == (130, said)
+    kept = (tmp_path / "o.jsonl.parts").glob("0*.jsonl")
+    assert [path.read_text().removesuffix("\n") for path in sorted(kept)] == before[:2]
     assert not path.exists()
 
 

@@ -93,7 +93,7 @@ def test_the_formats_tell_the_same(run, chosen, metric, table, write, tmp_path):
         assert [float(value) for value in utilities.split()] == one["utilities"]
     without = run("mbr", "--data", table, "--format", "tsv", *metric).out
     assert without.splitlines()[0] == "index\tutility\tutilities\ttext"
-    assert list(tmp_path.glob("*.partial")) == []
+    assert list(tmp_path.glob("*.parts")) == []
 
     hypotheses, references = [GROUPS[0][0]] * 3, GROUPS[0][1:]
     scores = run("score", "-i", write("h.txt", hypotheses), write("r.txt", references), *metric).out.split()
@@ -152,16 +152,34 @@ def test_an_interruption_loses_nothing(run, metric, table, tmp_path, interrupt, 
     whole = run("mbr", "--data", table, *metric).out.splitlines(keepends=True)
     output = tmp_path / "choices.txt"
     interrupt(2, sent)
-    said = f"textmover: interrupted: the choices of the first 2 segments are in {output}.partial\n"
+    said = f"textmover: interrupted: 2 finished shards are kept in {output}.parts, continue with --resume\n"
     assert run("mbr", "--data", table, "--output", output, *metric) == (code, "", said)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert not output.exists()
-    assert (tmp_path / "choices.txt.partial").read_text() == "".join(whole[:2])
+    assert [path.read_text() for path in sorted((tmp_path / "choices.txt.parts").glob("0*.txt"))] == whole[:2]
+    assert "it holds 2 finished shards" in run("mbr", "--data", table, "--output", output, *metric).complaint()
     interrupt(2, sent)
     assert run("mbr", "--data", table, "--format", "text", *metric).code == code
     interrupt(0, sent)
     assert run("mbr", "--data", table, "--output", "out/choices.txt", *metric).code == code
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
+    interrupt(9)  # never, but a segment is a shard as before
+    ended = run("mbr", "--data", table, "--output", output, "--resume", *metric).ok()
+    assert "\nKept: 2 shards of an earlier run\n" in ended.err
+    assert "1 segment had an empty" in ended.err  # in a shard of the interrupted run
+    assert output.read_text() == "".join(whole)
+    complete = f"Complete already: {output} (--overwrite computes it again)\n"
+    assert run("mbr", "--data", table, "--output", output, "--resume", *metric).ok().err == complete
+    other = run("mbr", "--data", table, "--output", output, "--resume", "--include-self", *metric).complaint()
+    assert "its include self is 'None' and that of this run 'True'" in other
+
+
+def test_names_that_break_rows_are_refused_not_changed(run, metric, write):
+    names = ("a  b", "a\tb")
+    tables = [write(f"{n}.jsonl", [json.dumps({"id": name, "candidates": ["a", "b"]})]) for n, name in enumerate(names)]
+    good, bad = (run("mbr", "--data", one, "--id-column", "id", "--format", "tsv", *metric) for one in tables)
+    assert good.ok().out.splitlines()[1].startswith("a  b\t")
+    assert f"names without tabs and line breaks for --format tsv, but got one in {tables[1]}, line 1" in bad.complaint()
 
 
 def test_a_malformed_line_behind_others(run, metric, write, tmp_path, monkeypatch):
@@ -172,5 +190,5 @@ def test_a_malformed_line_behind_others(run, metric, write, tmp_path, monkeypatc
     assert "bad.jsonl" in said
     assert "line 2" in said
     assert not output.exists()
-    assert "are in" in said or "is in" in said
-    assert (tmp_path / "choices.txt.partial").read_text() == "a\n"
+    assert said.endswith(f"1 finished shard is kept in {output}.parts, continue with --resume.\n")
+    assert (tmp_path / "choices.txt.parts" / "000000.txt").read_text() == "a\n"

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from textmover.readers.error_spans import MarkedColumns, read_marked
-from textmover.report.error_spans.output import COLUMNS, KEYS, check_kept, write_marked
+from textmover.report.error_spans.output import COLUMNS, KEYS, check_kept, header_of, write_marked, write_page
 from textmover.report.error_spans.records import ErrorCount, MarkedLine, filter_by_confidence
-from textmover.report.explanation.output import Target
 from textmover.types import InputError
 
 TEXTS = ("A [cat|c91] sat[].", "", "No error.", "=[1\t+\n1|i50]\x1b \u202e\ud800 é")
@@ -21,7 +20,12 @@ def lines(marked):
 
 
 def written(lines, path: Path, form: str, columns=()):
-    count = write_marked(Target(form, path), iter(lines), columns)
+    if form == "html":
+        return write_page(path, iter(lines)), path.read_text(encoding="utf-8")
+    count = ErrorCount()
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.write(header_of(form, columns))
+        write_marked(stream, form, map(count.add, lines))
     return count, path.read_text(encoding="utf-8")
 
 

@@ -280,7 +280,7 @@ def test_finished_shards_are_not_scored_again(scorer, tmp_path, monkeypatch):
     again = []
     monkeypatch.setattr(
         "textmover.runs.shards.streaming.score_shard",
-        lambda *given: again.append(given[1].index) or score_shard(*given),
+        lambda *given, **options: again.append(given[1].index) or score_shard(*given, **options),
     )
     done = scored(scorer, shards, parts)
     assert again == [1]

@@ -21,7 +21,7 @@ from textmover.scoring import save_checkpoint
 from textmover.scoring.backends.torch_runners import CompiledRunner
 from textmover.scoring.cache.hidden_states import EncoderMemory, _Weights, flush_all
 from textmover.scoring.cache.state_files import StateFiles
-from textmover.scoring.cache.state_folders import FORMAT
+from textmover.scoring.cache.state_folders import ENTRIES, FORMAT
 from textmover.types import InputError
 
 HYPOTHESES = ["the small dog ran to the old house", "she will buy a book", "tea", "go home", "tea"]
@@ -354,6 +354,16 @@ def test_states_of_other_weights_or_devices_are_nothing_to_speak_of(load, tmp_pa
         (tmp_path / "v3" / "other" / "identity.json").write_text(json.dumps({**told, **changes}))
         StateFiles(tmp_path, told, 1000)
     assert logged() == []
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"device": "cpu"}', "[]"])
+def test_a_damaged_identity_is_written_again(tmp_path, content):
+    identity = dict.fromkeys(ENTRIES, "a")
+    record = StateFiles(tmp_path, identity, 1000).place / "identity.json"
+    whole = record.read_text()
+    record.write_text(content)
+    StateFiles(tmp_path, identity, 1000)
+    assert record.read_text() == whole
 
 
 @pytest.mark.parametrize(

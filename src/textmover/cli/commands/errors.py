@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from textmover.cli.options.input_tables import rows_of
 from textmover.readers.lines import check_once
-from textmover.readers.row_streams import GivenTexts
-from textmover.report.error_spans.output import SUFFIXES, check_kept, write_marked
-from textmover.report.error_spans.records import MarkedLine, filter_by_confidence
+from textmover.readers.row_streams import GivenTexts, Rows
+from textmover.report.error_spans.output import SUFFIXES, check_kept, header_of, write_marked, write_page
+from textmover.report.error_spans.records import ErrorCount, MarkedLine, filter_by_confidence
 from textmover.report.explanation.output import choose_target
-from textmover.runs.progress import Advance, progress_bar
+from textmover.runs.line_run import LineWork, Written, write_lines
+from textmover.runs.progress import progress_bar
+from textmover.runs.score_output import line_target, refuse_resuming, said_at_end
 from textmover.runs.score_run import scorer_and_shards
-from textmover.runs.shards.shards import Shard
+from textmover.runs.score_summary import ShardSummary
+from textmover.runs.shards.score_formats import LineLayout
+from textmover.runs.shards.shards import Shard, ShardLines
 from textmover.scoring.error_spans import marking
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import take_default
@@ -35,39 +41,90 @@ def run(options: argparse.Namespace) -> int:
     rows = rows_of(options)
     if len(rows.systems) > 1:
         raise InputError(f"Expected the texts of one system, but got {len(rows.systems)}: name one file or column.")
-    target = choose_target(options, rows.paths, SUFFIXES, ())
+    format, path = choose_target(options, rows.paths, SUFFIXES, ())
     columns = tuple(dict.fromkeys(options.keep_columns or ()))
-    check_kept(columns, target.format)
+    check_kept(columns, format)
     check_once([*rows.paths, options.fit_on])
-    options.shard_size, left_out = CHUNK, list[str]()
-    with contextlib.ExitStack() as stack:
-        scorer, shards = scorer_and_shards(options, rows, stack)
-        advance = stack.enter_context(progress_bar("marking", shown=not options.quiet, unit="texts"))
-        lines = _marked(scorer, shards, columns, left_out, advance)
-        if isinstance(rows, GivenTexts):
-            lines = (one._replace(line=None) for one in lines)
-        count = write_marked(target, (filter_by_confidence(one, options.least_confidence) for one in lines), columns)
+    options.shard_size = CHUNK
+    marks = functools.partial(_marks, columns, options.least_confidence, isinstance(rows, GivenTexts))
+    target = None
+    if format == "html":
+        refuse_resuming(options, "a page: leave it out")
+        written = _write_page(options, rows, path, marks)
+    else:
+        target = line_target(options, LineLayout(format, header_of(format, columns)), path)
+        names = ("least_confidence", "on_error", "missing_references", "reference_column")
+        settings = {name: getattr(options, name) for name in names}
+        prepare = functools.partial(_prepare, options, rows, marks, format)
+        written = write_lines(options, target, prepare, ("marking", "texts"), **settings)
+    scorer, tallies, kept_shards = written
+    if tallies is None and options.fail_on:
+        raise InputError(
+            f"Expected `--fail-on` with texts to mark, but {path} is complete: give --overwrite in place of --resume."
+        )
+    count = ErrorCount()
+    for tally in tallies or ():
+        count.include(tally.extras)
+    left_out = [tally for tally in tallies or () if tally.skipped]
     if left_out:
-        logger.warning("Left out: %s; the first: %s", plural(len(left_out), "row"), left_out[0])
+        number = plural(sum(tally.skipped for tally in left_out), "row")
+        logger.warning("Left out: %s; the first: %s", number, left_out[0].problem)
     warned = {name: one for name, one in count.flags.items() if name != "unreferenced" or not options.quiet}
     marking.warn_marked(scorer, warned)
     if not options.quiet:
-        sys.stderr.write("".join(f"{one}\n" for one in count.said()))
+        lines = count.said() if target is None else said_at_end(target, options, kept_shards, count.said())
+        sys.stderr.write("".join(f"{one}\n" for one in lines))
     severe = count.at_least(options.fail_on) if options.fail_on else 0
     if severe:
         sys.stderr.write(f"Failed: {plural(severe, 'error')} of severity {options.fail_on} or above (--fail-on).\n")
     return int(severe > 0)
 
 
-def _marked(
-    scorer: Scorer, shards: Iterable[Shard], columns: Sequence[str], left_out: list[str], advance: Advance
-) -> Iterator[MarkedLine]:
-    for shard in shards:
-        rows = [row for row in shard.rows if row.hypotheses]
-        left_out += [row.problem for row in shard.rows if not row.hypotheses]
-        texts = [row.hypotheses[0] for row in rows], [row.references for row in rows]
-        marked = marking.mark_fitted(scorer, *texts, warn=False)
-        for row, text_marks in zip(rows, marked, strict=True):
-            kept_cells = dict(zip(columns, row.kept, strict=True))
-            yield MarkedLine(text_marks, row.line, kept_cells, str(marked.signature))
-        advance(len(shard.rows), shard.share, True)
+Marks = Callable[[Scorer, Shard], tuple[list[MarkedLine], ShardSummary]]
+
+
+def _prepare(
+    options: argparse.Namespace, rows: Rows, marks: Marks, format: str, stack: contextlib.ExitStack
+) -> LineWork:
+    scorer, shards = scorer_and_shards(options, rows, stack)
+
+    def write(shard: Shard, _: object) -> ShardLines:
+        lines, tally = marks(scorer, shard)
+        return ShardLines(functools.partial(write_marked, format=format, lines=lines), tally)
+
+    return LineWork(scorer, shards, write)
+
+
+def _write_page(options: argparse.Namespace, rows: Rows, path: Path | None, marks: Marks) -> Written:
+    tallies = list[ShardSummary]()
+
+    def lines() -> Iterator[MarkedLine]:
+        for shard in shards:
+            marked, tally = marks(scorer, shard)
+            tallies.append(tally)
+            yield from marked
+            advance(len(shard.rows), shard.share, True)
+
+    with contextlib.ExitStack() as stack:
+        scorer, shards = scorer_and_shards(options, rows, stack)
+        advance = stack.enter_context(progress_bar("marking", shown=not options.quiet, unit="texts"))
+        write_page(path, lines())
+    return Written(scorer, tallies, 0)
+
+
+def _marks(
+    columns: Sequence[str], least: float, given: bool, scorer: Scorer, shard: Shard
+) -> tuple[list[MarkedLine], ShardSummary]:
+    """Return the marked texts of a shard, and what to count."""
+    rows = [row for row in shard.rows if row.hypotheses]
+    marked = marking.mark_fitted(
+        scorer, [row.hypotheses[0] for row in rows], [row.references for row in rows], warn=False
+    )
+    count, lines = ErrorCount(), list[MarkedLine]()
+    for row, found in zip(rows, marked, strict=True):
+        cells = dict(zip(columns, row.kept, strict=True))
+        line = MarkedLine(found, None if given else row.line, cells, str(marked.signature))
+        lines.append(count.add(filter_by_confidence(line, least)))
+    problem = next((row.problem for row in shard.rows if row.problem), "")
+    skipped = len(shard.rows) - len(rows)
+    return lines, ShardSummary(len(shard.rows), skipped, problem, (), dict(count.flags), extras=count.record())

@@ -8,8 +8,15 @@ from collections.abc import Sequence
 
 from textmover.cli.commands.paper_experiment import load_experiment, run_experiment
 from textmover.experiments.evaluation import agreement, output
-from textmover.experiments.evaluation.metrics import Metrics
-from textmover.experiments.evaluation.sets import read_precomputed, read_sets, scores_files, set_files, write_scores
+from textmover.experiments.evaluation.metrics import KeptScores, Metrics
+from textmover.experiments.evaluation.sets import (
+    partial_table,
+    read_precomputed,
+    read_sets,
+    scores_files,
+    set_files,
+    write_scores,
+)
 from textmover.files import check_folder
 from textmover.meta_evaluation import Protocol, evaluate
 from textmover.readers.error_spans import marked_description
@@ -45,10 +52,13 @@ def run(options: argparse.Namespace) -> None:
     asked = agreement.questions(sets, protocol, options)
     metrics.load()
     judged = []
+    kept = KeptScores({one.name: partial_table(path) for one, path in zip(sets, paths, strict=True)})
     total = metrics.steps * sum(map(len, sets))
-    with progress_bars(shown=not options.quiet) as advance:
+    with kept.told(), progress_bars(shown=not options.quiet) as advance:
         for judgements, existing_rows, questions, path in zip(sets, ready, asked, paths, strict=True):
-            rows = (*metrics.scores(judgements, lambda done: advance("scoring", done, total)), *existing_rows)
+            with kept.keeping(judgements.name, judgements) as take:
+                scores = metrics.scores(judgements, lambda done: advance("scoring", done, total), take)
+            rows = (*scores, *existing_rows)
             write_scores(judgements, rows, path)
             results = tuple(agreement.judge(question, rows, protocol, options) for question in questions)
             judged.append(agreement.Judged(judgements, rows, results, path))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
 
 from textmover.cli.options.input_tables import refuse_table_options, source_of
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
 from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.lines import check_once
-from textmover.runs.mbr_output import choose_output, open_output, refuse_breaks
-from textmover.runs.progress import Advance, progress_bar
-from textmover.scoring.mbr import Choice, choose_each, fit_on_candidates, mbr_signature
-from textmover.scoring.scorer import Scorer
+from textmover.runs.line_run import LineWork, write_lines
+from textmover.runs.mbr_output import CandidateShard, candidate_shards, choice_line, choose_output, refuse_breaks
+from textmover.runs.score_output import said_at_end
+from textmover.runs.score_summary import ShardSummary
+from textmover.runs.shards.shards import ShardLines
+from textmover.scoring.mbr import choose_each, fit_on_candidates, mbr_signature
 from textmover.scoring.scorer_from_options import load_scorer, read_before, take_by_language, take_default
 from textmover.types import InputError
 
@@ -39,13 +43,29 @@ def run(options: argparse.Namespace) -> None:
     paths = [sets.path] if isinstance(sets, CandidateTable) else list(sets.paths)
     check_once([*paths, options.fit_on])
     paths += [] if options.sources is None else [options.sources]
-    output = choose_output(options.format, options.output, paths)
+    target = choose_output(options, paths)
     if options.include_self is not None and options.references_column is not None:
         raise InputError(
             "Expected `--include-self` only where candidates are compared with one another, but got "
             "--references-column: leave one out."
         )
-    reading = _reading(sets, output.format)
+    settings = {name: getattr(options, f"{name}_column") is not None for name in ("references", "weights")}
+    settings["include_self"] = options.include_self
+    prepare = partial(_prepare, options, sets, target.layout.format)
+    scorer, tallies, kept_shards = write_lines(options, target, prepare, ("choosing", "segments"), **settings)
+    counts: Counter[str] = Counter()
+    for tally in tallies or ():
+        counts.update(tally.counts)
+    scorer.warn(counts)
+    if not options.quiet:
+        sources = any(tally.extras["sources"] for tally in tallies or ())
+        signature = f"Signature: {mbr_signature(scorer, sources=sources, **settings)}"
+        lines = said_at_end(target, options, kept_shards, [signature])
+        sys.stderr.write("".join(f"{one}\n" for one in lines))
+
+
+def _prepare(options: argparse.Namespace, sets: CandidateSets, format: str, stack: contextlib.ExitStack) -> LineWork:
+    reading = stack.enter_context(contextlib.closing(_reading(sets, format)))
     first = list(itertools.islice(reading, read_before(options)))
     take_by_language(options, (text for one in first for text in one.texts), [one.compared for one in first])
     scorer = load_scorer(options)
@@ -54,45 +74,18 @@ def run(options: argparse.Namespace) -> None:
         loaded = list(segments)
         fit_on_candidates(scorer, loaded)
         segments = loaded
-    counts: Counter[str] = Counter()
-    sourced = False
-    with open_output(output) as write, progress_bar("choosing", shown=not options.quiet, unit="segments") as advance:
-        for one, choice in _choices(scorer, segments, sets, options.include_self, counts, advance):
-            write(one, choice)
-            sourced |= one.source is not None
-    scorer.warn(counts)
-    if not options.quiet:
-        columns = {name: getattr(options, f"{name}_column") is not None for name in ("references", "weights")}
-        signature = mbr_signature(scorer, include_self=options.include_self, sources=sourced, **columns)
-        sys.stderr.write(f"Signature: {signature}\n")
 
+    def write(shard: CandidateShard, progress: Callable[[int], None]) -> ShardLines:
+        counts: Counter[str] = Counter()
+        choices = choose_each(
+            scorer, shard.candidates, include_self=options.include_self, on_progress=progress, counts=counts
+        )
+        lines = [choice_line(format, *one) for one in zip(shard.candidates, choices, strict=True)]
+        extras = {"sources": any(one.source is not None for one in shard.candidates)}
+        tally = ShardSummary(len(lines), skipped=0, problem="", sums=(), counts=dict(counts), extras=extras)
+        return ShardLines(lambda stream: stream.writelines(lines), tally)
 
-def _choices(
-    scorer: Scorer,
-    candidates: Iterable[Candidates],
-    sets: CandidateSets,
-    include_self: bool | None,
-    counts: Counter[str],
-    advance: Advance,
-) -> Iterator[tuple[Candidates, Choice]]:
-    """Yield each segment with the chosen candidate, and update the progress bar."""
-    read = finished = 0
-
-    def count_read(candidates: Iterable[Candidates]) -> Iterator[Candidates]:
-        nonlocal read
-        for segment in candidates:
-            read += 1
-            yield segment
-
-    def count(new: int) -> None:
-        nonlocal finished
-        finished += new
-        share = sets.share  # share of the input read so far, which is ahead of the finished share
-        advance(new, None if share is None else share * finished / read, True)
-
-    segments, segments_again = itertools.tee(count_read(candidates))  # buffers only the segments of one batch
-    choices = choose_each(scorer, segments, include_self=include_self, on_progress=count, counts=counts)
-    yield from zip(segments_again, choices, strict=True)
+    return LineWork(scorer, candidate_shards(segments, sets), write)
 
 
 def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:

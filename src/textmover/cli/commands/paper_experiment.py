@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from textmover.experiments.evaluation.metrics import KeptScores
 from textmover.experiments.papers.experiment import Experiment
-from textmover.experiments.papers.metrics import KeptScores, scores_folder
+from textmover.experiments.papers.metrics import scores_folder
 from textmover.experiments.papers.sections import compute, figure_path
 from textmover.files import check_output, write_output
 from textmover.report import check_matplotlib
@@ -44,7 +45,7 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
     _check_options(options, experiment)
     files = experiment.given_files(options.data or ())
     output = _page_path(options, experiment, files)
-    saved = KeptScores(scores_folder(experiment.origin, output), experiment.judged_sets)
+    saved = KeptScores.in_folder(scores_folder(experiment.origin, output), experiment.judged_sets)
     for path in saved.paths.values():
         check_output(path, [*files.values(), experiment.origin])
     with saved.told():

@@ -9,10 +9,9 @@ import sys
 from textmover.cli.options.input_tables import rows_of
 from textmover.readers.lines import check_once
 from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
-from textmover.runs.score_output import Target, choose_target
+from textmover.runs.score_output import Target, choose_target, said_at_end
 from textmover.runs.score_run import confirm_complete, score_rows
 from textmover.runs.score_summary import Summary
-from textmover.runs.shards.folder import receipt_path
 from textmover.scoring.scorer_from_options import take_default
 from textmover.types import plural
 
@@ -41,15 +40,9 @@ def run(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept_shards: int) -> None:
     """Print the summary, signature and excluded rows; ``None`` as summary means an earlier run had finished."""
-    lines = []
-    if summary is None:
-        lines = [f"Complete already: {target.path} (--overwrite computes it again)"]
-    else:
-        if summary.skipped:
-            logger.warning("No score (nan): %s; the first: %s", plural(summary.skipped, "row"), summary.problem)
-        lines += [f"Kept: {plural(kept_shards, 'shard')} of an earlier run"] if kept_shards else []
-        lines += summary.said(signature=target.layout.format != "json")
-        if target.path is not None and options.resume and target.in_parts and not target.folder:
-            lines.append(f"Kept for --resume: {receipt_path(target.path)}")
+    if summary is not None and summary.skipped:
+        logger.warning("No score (nan): %s; the first: %s", plural(summary.skipped, "row"), summary.problem)
+    said = [] if summary is None else summary.said(signature=target.layout.format != "json")
+    lines = said_at_end(target, options, None if summary is None else kept_shards, said)
     if not options.quiet:
         sys.stderr.write("".join(f"{one}\n" for one in lines))

@@ -1,20 +1,26 @@
-"""Metrics of ``textmover evaluate`` and ``robustness``, loaded once with a shared encoder."""
+"""Metrics of ``textmover evaluate`` and ``robustness``, loaded once with a shared encoder, and their scores so far."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+import itertools
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from textmover.checkpoints.hub import default_metric
+from textmover.experiments.evaluation.sets import write_scores
 from textmover.meta_evaluation import MetricScores
 from textmover.readers.row_streams import check_distinct
 from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
 from textmover.scoring.metric_field_options import given_fields
 from textmover.scoring.scorer_from_options import AUTO, folder_limit, load_scorer, take_by_language
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, SegmentScores
 
 if TYPE_CHECKING:
     from textmover.scoring.cache.hidden_states import EncoderMemory
@@ -103,17 +109,102 @@ class Metrics:
         """Number of metrics to compute."""
         return len(self.models) + len(self.baselines)
 
-    def scores(self, judgements: Judgements, on_progress: Callable[[int], None]) -> list[MetricScores]:
-        """Return the scores of all metrics for a set; progress counts each segment once per metric."""
-        rows = []
+    def scores(
+        self,
+        judgements: Judgements,
+        on_progress: Callable[[int], None],
+        take: Callable[[Sequence[MetricScores]], None] = lambda rows: None,
+    ) -> list[MetricScores]:
+        """Return the scores of all metrics for a set; progress counts each segment once per metric.
+
+        ``take`` gets the scores so far, NaN for the others.
+        """
+        rows: list[MetricScores] = []
         if self.scorers:
             from textmover.scoring.metric_set import score_together, warn_of_flags
 
+            def rows_of(results: Mapping[str, SegmentScores]) -> list[MetricScores]:
+                found = []
+                for name, result in results.items():
+                    scores = np.append(result.scores, np.full(len(judgements) - len(result), np.nan))
+                    higher = self.scorers[name].metric.higher_is_better
+                    found.append(MetricScores(name, scores, higher, str(result.signature)))
+                return found
+
             texts = judgements.hypotheses, judgements.references
-            results = score_together(self.scorers, *texts, self._memory, on_progress)
+            results = score_together(
+                self.scorers, *texts, self._memory, on_progress, lambda results: take(rows_of(results))
+            )
             warn_of_flags(judgements.name, {name: result.counts for name, result in results.items()})
-            rows = [
-                MetricScores(name, result.scores, self.scorers[name].metric.higher_is_better, str(result.signature))
-                for name, result in results.items()
-            ]
-        return [*rows, *(result for result, _ in baseline_scores(judgements, self.baselines, on_progress))]
+            rows = rows_of(results)
+        for baseline, _ in baseline_scores(judgements, self.baselines, on_progress):
+            rows.append(baseline)
+            take(rows)
+        return rows
+
+
+PERIOD = 30.0  # seconds between writes of the scores so far; a large table takes one second to write
+
+
+class KeptScores:
+    """Score tables of sets, written while the scores are computed.
+
+    ``folder`` holds the tables, for messages. Without a folder the tables are removed when their scores are complete.
+    """
+
+    def __init__(
+        self, paths: Mapping[str, Path], folder: Path | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.paths, self.folder = paths, folder
+        self.written: dict[Path, None] = {}
+        self._clock = clock
+
+    @classmethod
+    def in_folder(cls, folder: Path, names: Iterable[str]) -> KeptScores:
+        """Return tables in a folder, one for each set."""
+        paths_by_name: dict[str, Path] = {}
+        for name in names:
+            stem = re.sub(r"[^\w.-]+", "_", name).strip("_.") or "set"
+            ends = itertools.chain([""], (f".{number}" for number in itertools.count(2)))
+            paths = (folder / f"{stem}{end}.tsv" for end in ends)
+            paths_by_name[name] = next(path for path in paths if path not in paths_by_name.values())
+        return cls(paths_by_name, folder)
+
+    @contextlib.contextmanager
+    def keeping(self, name: str, judgements: Judgements) -> Iterator[Callable[[Sequence[MetricScores]], None]]:
+        """Yield a function that takes the scores so far; they are written periodically and on exit, even on error."""
+        path, before = self.paths[name], self._clock()
+        latest: list[MetricScores] = []
+
+        def take(rows: Sequence[MetricScores]) -> None:
+            nonlocal before
+            latest[:] = [row for row in rows if not np.isnan(row.scores).all()]
+            if latest and self._clock() - before >= PERIOD:
+                before = self._clock()
+                with contextlib.suppress(InputError):  # a full disk does not end the work
+                    write_scores(judgements, latest, path, final=False)
+                    self.written[path] = None
+
+        try:
+            yield take
+            if self.folder is None:
+                latest.clear()
+                path.unlink(missing_ok=True)
+                self.written.pop(path, None)
+        finally:
+            if latest:
+                write_scores(judgements, latest, path)
+                self.written[path] = None
+
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """Add the folder of the scores so far to the message of an error or interrupt."""
+        try:
+            yield
+        except (KeyboardInterrupt, InputError) as error:
+            if not self.written:
+                raise
+            place = self.folder or ", ".join(map(str, self.written))
+            if isinstance(error, InputError):
+                raise InputError(f"{error} Earlier scores are kept in {place}.") from error
+            raise type(error)(f"interrupted: the scores so far are in {place}") from None

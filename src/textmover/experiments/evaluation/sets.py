@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textmover.files import check_output, check_unnamed, write_output
+from textmover.files import atomic_file, check_output, check_unnamed, write_output
 from textmover.meta_evaluation import MetricScores
 from textmover.readers.column_flags import COLUMN_OPTIONS, errors_with_flag_names
 from textmover.readers.judgements import READERS, SetDescription, load_description, read_judgements, read_scores
@@ -170,7 +170,7 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
     inputs = [path for one in files for path in one.paths.values()]
     if len(files) == 1:
         tables = [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
-    elif (folder := Path(options.output or ".")).exists() and not folder.is_dir():
+    elif ((folder := Path(options.output or ".")).exists() and not folder.is_dir()) or options.output == "-":
         raise InputError(
             f"Expected `--output` to be a folder for {len(files)} sets, but got the file {folder}: name a folder."
         )
@@ -186,11 +186,17 @@ def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--ou
     return check_output(path, inputs, (".tsv", ".txt"), flag)
 
 
-def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path, *, warn: bool = True) -> None:
+def partial_table(path: Path) -> Path:
+    """Return the path of the scores so far of a score table."""
+    return path.with_name(f"{path.stem}.partial.tsv")
+
+
+def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path, *, final: bool = True) -> None:
     """Write the scores of a set as tab-separated values that textmover can read.
 
     Columns: group, item and system if present, hypothesis, reference (reference_2, … for further references),
     human_<dimension>, and one column for each metric. Numbers have all digits of a float64.
+    A ``final`` table warns of changed texts, and is printed if it cannot be written.
     """
     texts: dict[str, Sequence[str]] = {}
     if len(set(judgements.groups)) > 1:
@@ -207,8 +213,13 @@ def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Pat
     altered = sum(map(str.__ne__, itertools.chain(*cells), itertools.chain(*texts.values())))
     figures = [list(map(repr, values.tolist())) for values in numbers.values()]
     header = map(as_written, (*texts, *numbers))
-    write_output("".join("\t".join(row) + "\n" for row in [header, *zip(*cells, *figures, strict=True)]), path)
-    if altered and warn:
+    text = "".join("\t".join(row) + "\n" for row in [header, *zip(*cells, *figures, strict=True)])
+    if not final:
+        with atomic_file(path) as stream:
+            stream.write(text)
+        return
+    write_output(text, path)
+    if altered:
         logger.warning("%s: a tab or line break in %d of the texts and names was written as a space.", path, altered)
 
 
@@ -263,12 +274,13 @@ def read_precomputed(
             path = option.file(judgements, of_set)
             if path is None:
                 continue
-            same = Path(path).exists() and output.exists() and Path(path).samefile(output)
-            if same and (options.output is not None or option.names):  # a default output may be overwritten
-                raise InputError(
-                    f"Expected the scores to go to a new file, but got {output}, which --scores names: give another "
-                    "place with --output."
-                )
+            named = options.output is not None or option.names  # otherwise the output may be overwritten
+            for place in (*((output,) if named else ()), partial_table(output)):
+                if Path(path).exists() and place.exists() and Path(path).samefile(place):
+                    raise InputError(
+                        f"Expected the scores to go to a new file, but got {place}, which --scores names: give another "
+                        "place with --output."
+                    )
             for name, values in _file_scores(option.names, path, judgements, keys, _own_keys(described)).items():
                 if name in scores:
                     raise InputError(

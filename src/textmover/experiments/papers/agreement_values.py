@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from textmover.experiments.evaluation.agreement import Failure, evaluated
+from textmover.experiments.evaluation.metrics import KeptScores
 from textmover.experiments.papers.experiment import Experiment
-from textmover.experiments.papers.metrics import ExperimentMetrics, KeptScores, Scored
+from textmover.experiments.papers.metrics import ExperimentMetrics, Scored
 from textmover.experiments.papers.specification import MEAN, Column, Question, TableSpec
 from textmover.meta_evaluation import Evaluation, MetricScores, Protocol, human_scores
 from textmover.report.evaluation.wording import file_remarks, remarks

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import itertools
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +13,6 @@ import numpy as np
 
 from textmover.checkpoints.statistics_files import unfitted_statistics
 from textmover.experiments.evaluation.metrics import baseline_scores, shared_memory
-from textmover.experiments.evaluation.sets import write_scores
 from textmover.experiments.papers.experiment import Experiment
 from textmover.experiments.papers.specification import MetricSpec
 from textmover.meta_evaluation import MetricScores
@@ -199,9 +195,6 @@ def _encoder_name(entries: Mapping[str, str]) -> str:
     return ", ".join([name, *(f"{key} {entries[key]}" for key in ("layer", "layers") if key in entries)])
 
 
-PERIOD = 30.0  # seconds between writes of the scores so far; a large table takes one second to write
-
-
 def scores_folder(origin: str, output: Path | None) -> Path:
     """Return the folder of the scores: next to the page, or in the current folder if there is no page.
 
@@ -210,51 +203,3 @@ def scores_folder(origin: str, output: Path | None) -> Path:
         ('wmt.scores', 'pages/a.scores')
     """
     return Path(f"{Path(origin).stem}.scores") if output is None else output.with_name(f"{output.stem}.scores")
-
-
-class KeptScores:
-    """Score tables in a folder, one for each set, written while the scores are computed."""
-
-    def __init__(self, folder: Path, names: Iterable[str], clock: Callable[[], float] = time.monotonic) -> None:
-        self.folder = folder
-        self.paths: dict[str, Path] = {}
-        for name in names:
-            stem = re.sub(r"[^\w.-]+", "_", name).strip("_.") or "set"
-            ends = itertools.chain([""], (f".{number}" for number in itertools.count(2)))
-            paths = (folder / f"{stem}{end}.tsv" for end in ends)
-            self.paths[name] = next(path for path in paths if path not in self.paths.values())
-        self.written: dict[Path, None] = {}
-        self._clock = clock
-
-    @contextlib.contextmanager
-    def keeping(self, name: str, judgements: Judgements) -> Iterator[Callable[[Sequence[MetricScores]], None]]:
-        """Yield a function that takes the scores so far; they are written periodically and on exit, even on error."""
-        path, before = self.paths[name], self._clock()
-        latest: list[MetricScores] = []
-
-        def take(rows: Sequence[MetricScores]) -> None:
-            nonlocal before
-            latest[:] = [row for row in rows if not np.isnan(row.scores).all()]
-            if latest and self._clock() - before >= PERIOD:
-                write_scores(judgements, latest, path, warn=False)
-                self.written[path] = None
-                before = self._clock()
-
-        try:
-            yield take
-        finally:
-            if latest:
-                write_scores(judgements, latest, path)
-                self.written[path] = None
-
-    @contextlib.contextmanager
-    def told(self) -> Iterator[None]:
-        """Add the folder of the scores so far to the message of an error or interrupt."""
-        try:
-            yield
-        except (KeyboardInterrupt, InputError) as error:
-            if not self.written:
-                raise
-            if isinstance(error, InputError):
-                raise InputError(f"{error} Earlier scores are kept in {self.folder}.") from error
-            raise type(error)(f"interrupted: the scores so far are in {self.folder}") from None

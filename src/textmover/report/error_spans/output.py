@@ -1,17 +1,16 @@
-"""Write marked errors as text, JSON Lines, TSV or an HTML page to standard output or a file."""
+"""Write marked errors as text, JSON Lines, TSV or an HTML page."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 from textmover.files import atomic_file
 from textmover.markdown_escaping import one_line
-from textmover.partial_output import partial_file
 from textmover.report.error_spans.records import (
     ErrorCount,
     MarkedLine,
@@ -20,7 +19,7 @@ from textmover.report.error_spans.records import (
     span_record,
     text_record,
 )
-from textmover.report.explanation.output import Target, as_unicode
+from textmover.report.explanation.output import as_unicode
 from textmover.report.explanation.parts import FLAGS
 from textmover.report.templating import render_page
 from textmover.types import SEVERITIES, InputError
@@ -86,32 +85,21 @@ def check_kept(columns: Iterable[str], format: str) -> None:
             raise InputError(f"Expected `--keep-columns` without {name}, a column of the output: rename it.")
 
 
-def write_marked(target: Target, lines: Iterable[MarkedLine], columns: Iterable[str] = ()) -> ErrorCount:
-    """Write marked texts as they are read, and return their counts; files are ``.partial`` until complete."""
+def write_page(path: Path | None, lines: Iterable[MarkedLine]) -> ErrorCount:
+    """Write the first marked texts as a page to a file, or to standard output; return the counts of all."""
     count = ErrorCount()
-    counted = map(count.add, lines)
-    if target.format == "html":
-        with contextlib.nullcontext(sys.stdout) if target.path is None else atomic_file(target.path) as page:
-            page.write(render_marked(counted, count))
-    elif target.path is None:
-        _write_lines(sys.stdout, target.format, counted, columns)
-    else:
-        with partial_file(target.path, "the marks of the first {}", "text") as (raw, complete):
-            stream = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=True)
-            _write_lines(stream, target.format, counted, columns, complete)
-            stream.detach()
+    with contextlib.nullcontext(sys.stdout) if path is None else atomic_file(path) as page:
+        page.write(render_marked(map(count.add, lines), count))
     return count
 
 
-def _write_lines(
-    stream: IO[str],
-    format: str,
-    lines: Iterable[MarkedLine],
-    columns: Iterable[str],
-    complete: Callable[[], None] = lambda: None,
-) -> None:
-    if format == "tsv":
-        stream.write("\t".join((*columns, *COLUMNS)) + "\n")
+def header_of(format: str, columns: Iterable[str]) -> str:
+    """Return the first line of the format, empty without header."""
+    return "\t".join((*columns, *COLUMNS)) + "\n" if format == "tsv" else ""
+
+
+def write_marked(stream: IO[str], format: str, lines: Iterable[MarkedLine]) -> None:
+    """Write marked texts without header."""
     for one in lines:
         if format == "text":
             margin = "" if one.line is None else f"{one.line:>4}  "
@@ -120,7 +108,6 @@ def _write_lines(
             stream.write(as_unicode(json.dumps(text_record(one), ensure_ascii=False)) + "\n")
         else:
             stream.writelines(as_unicode("\t".join(row)) + "\n" for row in _rows(one))
-        complete()
 
 
 def _rows(one: MarkedLine) -> Iterator[list[str]]:

@@ -72,6 +72,18 @@ class ErrorCount:
         self.signature = one.signature
         return one
 
+    def record(self) -> dict[str, Any]:
+        """Return the counts for JSON."""
+        return {**vars(self), "severities": dict(self.severities), "flags": dict(self.flags)}
+
+    def include(self, record: Mapping[str, Any]) -> None:
+        """Add the counts of other texts."""
+        self.texts += record["texts"]
+        self.clean += record["clean"]
+        self.severities.update(record["severities"])
+        self.flags.update(record["flags"])
+        self.signature = record["signature"] or self.signature
+
     def at_least(self, severity: str) -> int:
         """Return the number of errors with at least this severity."""
         return sum(self.severities[one] for one in SEVERITIES[SEVERITIES.index(severity) :])  # type: ignore[arg-type]

@@ -93,6 +93,8 @@ def report_files(output: str, name: str) -> tuple[Path, Path]:
     """
     path = Path(output)
     suffix = path.suffix.lower()
+    if output == "-":
+        raise InputError("Expected `--output` to name a folder or table and figure, but got -: give a name.")
     if path.is_dir() or output.endswith(("/", os.sep)):
         path, suffix = path / name, ""
     elif suffix in (*FORMATS, ".tsv"):

@@ -63,6 +63,12 @@ class Layout:
             raise InputError(f"Expected names of systems without tabs and line breaks, but got {broken!r}: rename it.")
 
     @property
+    def described(self) -> dict[str, str]:
+        """Entries of the manifest: columns and systems."""
+        columns = {} if self.format == "text" else {"columns": ", ".join((*self.keep, "values, flags"))}
+        return {**columns, "systems": ", ".join(self.systems) if self.several else "one"}
+
+    @property
     def several(self) -> bool:
         """Return whether there is more than one system."""
         return len(self.systems) > 1
@@ -122,9 +128,7 @@ class Layout:
             elif self.format == "json":
                 stream.write(self.whole((part.read_bytes() for part in parts), summary).encode())
             else:
-                stream.write(self.header(summary.names).encode())
-                for part in parts:
-                    stream.write(part.read_bytes())
+                _join(stream, self.header(summary.names), parts)
 
     def whole(self, shards: Iterable[bytes], summary: Summary) -> str:
         """Return one JSON object with all values, by system if there are several, and the summary."""
@@ -145,6 +149,34 @@ class Layout:
         if self.format == "json":
             return json.dumps(summary.entries()) + "\n"
         return self.header(summary.names) + "\t".join(f"{mean:.9g}" for mean in summary.means) + "\n"
+
+
+@dataclass(frozen=True)
+class LineLayout:
+    """Lines of text, TSV or JSON Lines that a command writes for each row, such as choices and marked errors."""
+
+    format: str
+    first_line: str = ""  # header with its line break
+
+    @property
+    def described(self) -> dict[str, str]:
+        """Entries of the manifest: the columns."""
+        return {"columns": " ".join(self.first_line.split())} if self.first_line else {}
+
+    def header(self, _: Iterable[str] = ()) -> str:
+        """Return the header line, empty for formats without header."""
+        return self.first_line
+
+    def merge(self, parts: Iterable[Path], path: Path, _: Summary) -> None:
+        """Merge the files of the shards in order into one file, written atomically."""
+        with atomic_bytes(path) as raw, compressed(raw, path) as stream:
+            _join(stream, self.first_line, parts)
+
+
+def _join(stream: IO[bytes], header: str, parts: Iterable[Path]) -> None:
+    stream.write(header.encode())
+    for part in parts:
+        stream.write(part.read_bytes())
 
 
 def is_compressed(path: Path) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import json
 import logging
 import os
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ from textmover.runs.shards.folder import (
     receipt_path,
     write_receipt,
 )
-from textmover.runs.shards.score_formats import FORMATS, Layout
+from textmover.runs.shards.score_formats import FORMATS, Layout, LineLayout
 from textmover.scoring.engine.engine import JOINT_PAIRS
 from textmover.types import InputError, Signature, plural
 
@@ -69,6 +70,24 @@ class ShardScores(NamedTuple):
     flags: np.ndarray  # flags of the segments, text ``[rows, systems]``
     kept: Sequence[tuple[str, ...]] = ()  # cells of kept columns, by row
 
+    def encoded(self, layout: Layout | LineLayout) -> bytes:
+        """Return the rows in the format of the output, without header."""
+        assert isinstance(layout, Layout)
+        return layout.encode(self.values, self.flags, self.kept)
+
+
+class ShardLines(NamedTuple):
+    """Lines that a command writes for a shard."""
+
+    write_to: Callable[[IO[str]], object]
+    tally: ShardSummary
+
+    def encoded(self, _: Layout | LineLayout) -> bytes:
+        """Return the lines, without header."""
+        stream = io.StringIO()
+        self.write_to(stream)
+        return stream.getvalue().encode()
+
 
 def rows_per_shard(pairs: int, systems: int) -> int:
     """Return the rows of a shard of ``pairs`` pairs, rounded down to full batches of metrics that encode jointly."""
@@ -96,14 +115,13 @@ def texts_of(shards: Iterable[Shard]) -> tuple[int, str]:
 ON_ERROR = "on error"  # entry of the manifest
 
 
-def describe(signature: Signature, layout: Layout, **settings: object) -> dict[str, str]:
+def describe(signature: Signature, layout: Layout | LineLayout, **settings: object) -> dict[str, str]:
     """Return the manifest: everything that the bytes of a shard depend on except its texts."""
     return {
         "textmover": __version__,
         "torch": torch.__version__,
         "format": layout.format,
-        **({} if layout.format == "text" else {"columns": ", ".join((*layout.keep, "values, flags"))}),
-        "systems": ", ".join(layout.systems) if layout.several else "one",
+        **layout.described,
         **{name.replace("_", " "): str(value) for name, value in settings.items()},
         **{f"signature entry {name}": value for name, value in signature.entries.items() if name != "textmover"},
     }
@@ -113,7 +131,13 @@ class ShardFolder:
     """Folder with a file per finished shard. One process prepares it, all write shards, one merges or seals them."""
 
     def __init__(
-        self, folder: Path, layout: Layout, manifest: Mapping[str, str], machine: str = "", *, recorded: bool = True
+        self,
+        folder: Path,
+        layout: Layout | LineLayout,
+        manifest: Mapping[str, str],
+        machine: str = "",
+        *,
+        recorded: bool = True,
     ) -> None:
         self.folder = folder
         self.layout = layout
@@ -185,9 +209,9 @@ class ShardFolder:
             "restore it, or start again with --overwrite."
         )
 
-    def write(self, shard: Shard, scores: ShardScores) -> None:
+    def write(self, shard: Shard, scores: ShardScores | ShardLines) -> None:
         """Write a shard: first its file, then the record that marks it as finished."""
-        content = self.layout.encode(scores.values, scores.flags, scores.kept)
+        content = scores.encoded(self.layout)
         texts, rows = digest_texts(shard.rows)
         origin = self._manifest_digest, self.machine, shard.first, texts, rows
         record = Record(*origin, digest(content), scores.tally)
@@ -221,6 +245,7 @@ class ShardFolder:
         """
         texts, _ = self._verified_digests(shards)
         if only_mean:
+            assert isinstance(self.layout, Layout)
             with atomic_file(path) as stream:
                 stream.write(self.layout.means(summary))
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -11,9 +12,11 @@ from textmover.modules.devices import scoring_mode
 from textmover.readers.row_streams import Row, Rows
 from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import ShardSummary, check_any_left
-from textmover.runs.shards.shards import Shard, ShardFolder, ShardScores
+from textmover.runs.shards.shards import Shard, ShardFolder, ShardLines, ShardScores
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, NoReferenceError, SegmentMetric, compared_sides, compared_texts
+
+S = TypeVar("S", bound=Shard)
 
 
 class FinishedShard(NamedTuple):
@@ -21,19 +24,27 @@ class FinishedShard(NamedTuple):
 
     shard: int
     tally: ShardSummary
-    scores: ShardScores | None
+    scores: ShardScores | ShardLines | None
 
 
 def score_shards(
     scorer: Scorer, shards: Iterable[Shard], systems: Sequence[str], parts: ShardFolder | None, count: PairCount
 ) -> Iterator[FinishedShard]:
     """Score shards in order and write each to ``parts``; skip shards that are already there."""
+    work = functools.partial(score_shard, scorer, systems=systems, on_progress=count.within)
+    return finish_shards(shards, work, parts, count)
+
+
+def finish_shards(
+    shards: Iterable[S], work: Callable[[S], ShardScores | ShardLines], parts: ShardFolder | None, count: PairCount
+) -> Iterator[FinishedShard]:
+    """Do the work of each shard in order and write its result to ``parts``; skip shards that are already there."""
     for shard in shards:
         count.read(shard.end, shard.share)
         scores = None
         tally = None if parts is None else parts.finished(shard)
         if tally is None:
-            scores = score_shard(scorer, shard, systems, count.within)
+            scores = work(shard)
             tally = scores.tally
             if parts is not None:
                 parts.write(shard, scores)

@@ -74,7 +74,7 @@ class StateFiles:
                     "one."
                 ) from error
             self._disable(InputError(f"{error.strerror}."))
-        if not self._disabled and not (self.place / IDENTITY).is_file():
+        if not self._disabled and identity_in(self.place / IDENTITY) != dict(identity):  # missing or damaged
             try:
                 with atomic_file(self.place / IDENTITY) as stream:
                     stream.write(json.dumps(dict(identity), indent=2) + "\n")
