@@ -25,7 +25,7 @@ def unescape_formula(cell: str) -> str:
     """Return the text that was passed to :func:`escape_formula`.
 
     Example:
-        >>> unguarded("'=1+1"), unguarded("''=1+1"), unguarded("'tis"), unguarded("-0.5")
+        >>> unescape_formula("'=1+1"), unescape_formula("''=1+1"), unescape_formula("'tis"), unescape_formula("-0.5")
         ('=1+1', "'=1+1", "'tis", '-0.5')
     """
     return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
