@@ -1,8 +1,10 @@
 """Texts that a metric reads badly are flagged, counted, told of once and written; plain English is not."""
 
 import csv
+import errno
 import itertools
 import logging
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from textmover.modules.tokens.text_flags import (
     MIN_SAME,
     MIN_UNITS,
     SCRIPT_LANGUAGES,
+    _identifier,
     is_english,
     other_script,
     repeats_phrase,
@@ -24,7 +27,7 @@ from textmover.presets import build_metric, preset_config
 from textmover.report.explanation.parts import FLAGS, flag_notes
 from textmover.scoring import Scorer
 from textmover.scoring.engine.pair_results import READERS, WARNINGS, unusual
-from textmover.types import SourcedReferences
+from textmover.types import InputError, SourcedReferences
 
 UNKNOWN, SCRIPT, LANGUAGE, REPETITION, LOOK_ALIKES = "unknown", "script", "language", "repetition", "look-alikes"
 TEXTS = {
@@ -184,6 +187,15 @@ def test_the_way_out_reads_the_examples(example, ways_out):
     said = unusual(UNKNOWN, 1, [repr(example)], ("en",))
     assert [one for one in (LETTERS, SYMBOLS) if one in said] == ways_out
     assert (LETTERS in unusual(UNKNOWN, 1, [repr(example)], languages_of("multilingual-e5-small"))) is False
+
+
+def test_a_full_temporary_folder_is_told(monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("py3langid.langid.LanguageIdentifier.from_model_file", full)
+    with pytest.raises(InputError, match=r"No space left on device\. .*TMPDIR"):
+        _identifier.__wrapped__()
 
 
 def test_english_is_told_from_other_languages_by_the_words_of_its_grammar():

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textmover.modules.tokens.weighting import ENGLISH
-from textmover.types import SourcedReferences, TokenBatch
+from textmover.types import InputError, SourcedReferences, TokenBatch
 from textmover.types.word_splitting import SCRIPTS, folded
 
 MAX_SHARE = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
@@ -170,7 +170,13 @@ def _identifier() -> Any:
     """Return the language identifier of ``py3langid`` for languages with a code of two letters."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
 
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    try:
+        identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)  # unpacks to a temporary file
+    except OSError as error:
+        raise InputError(
+            f"Expected to be able to write temporary files, but got: {error.strerror}. Free some space, or name "
+            "another folder in the environment variable TMPDIR."
+        ) from error
     identifier.set_languages([code for code in identifier.labels if len(code) == 2])
     return identifier
 
