@@ -31,6 +31,7 @@ MOVED = {
     "metrics.ordered": "metrics.ordered_states",
     "modules.configured_metric": "modules.base_metric",
     "modules.encoder.base_encoder": "modules.encoder.encoder_identity",
+    "modules.encoder.low_rank": "modules.encoder.lora",
     "modules.errors": "modules.error_spans",
     "modules.errors.head": "modules.error_spans.head",
     "modules.layer_similarity": "experiments.anisotropy",

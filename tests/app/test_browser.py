@@ -443,7 +443,7 @@ def test_a_comment_and_marks_outlast_a_restart_of_the_server(folder, serve, visi
     project.comment("Ada", "i0", "Yes.")
     project.mark("Ada", "i0", parse_marks({"errors": [], "done": True}))
     server = back()
-    page.until_text("#tm-kept", "other one was saved meanwhile: your comment “Why “cat”?\nIt is a dog. No.”")
+    page.until_text("#tm-kept", "another comment was saved meanwhile: your comment “Why “cat”?\nIt is a dog. No.”")
     page.until_text("#tm-kept", "other marks were saved meanwhile: your marks “\u2068number 0\u2069” (major)")
     page.window.refresh()
     page.until_text("#tm-kept", "No.")

@@ -334,7 +334,7 @@ def test_a_folder_of_shards_goes_on_too(score, corpus, stop_after, tmp_path):
     assert score(*command, "--resume").code == 0
     assert parquet.read_table(tmp_path / "out").num_rows == 100
     assert "Complete already" in score("-i", corpus[0], corpus[2], "--output", "out", "--resume").err
-    assert "the scores of a finished run" in score(*command).err
+    assert "the result of a finished run" in score(*command).err
     assert "Expected a column 'reference'" in score("--data", "out", "--hypothesis-column", "score").complaint()
     assert "got the input" in score("--data", "out", "--output", "out/", "--overwrite").err
     assert parquet.read_table(tmp_path / "out").num_rows == 100

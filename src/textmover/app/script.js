@@ -250,7 +250,11 @@
 
   // Save what was not saved when the page was left, unless something else has been saved in its place.
   const restore = () => {
-    if (!find("#tm-card .tm-card") || field("key").value !== shownKey) return;
+    if (!find("#tm-card .tm-card")) return;
+    if (field("key").value !== shownKey) {
+      setTimeout(restore, 300); // the rest of the page is not updated yet
+      return;
+    }
     const left = stored().filter((one) => {
       const now = one.kind === "comment" ? field("comment").value : window.textmoverMarked();
       if (one.text === now) return false;
@@ -277,7 +281,7 @@
     banner.hidden = !all.length;
     banner.replaceChildren(...all.map((one) => {
       const line = document.createElement("p");
-      const why = one.seen === field("seen").value ? `other ${one.kind === "marks" ? "marks were" : "one was"} saved` : "the text has changed";
+      const why = one.seen === field("seen").value ? `${one.kind === "marks" ? "other marks were" : "another comment was"} saved` : "the text has changed";
       const words = Object.assign(document.createElement("bdi"), { textContent: one.text });
       line.append(`Not saved, since ${why} meanwhile: your ${one.kind} `, ...(one.kind === "marks" ? [one.words] : ["“", words, "”"]));
       return line;
@@ -297,8 +301,10 @@
   });
   addEventListener("pagehide", () => {
     const all = unsaved();
-    if (all.length) store([...stored(), ...all]);
+    const same = (one, other) => one.kind === other.kind && one.text === other.text;
+    if (all.length) store([...stored().filter((old) => !all.some((one) => same(one, old))), ...all]);
   });
+  addEventListener("pageshow", (event) => event.persisted && restore());
 
   const lost = (gone) => {
     const banner = find("#tm-lost");

@@ -190,7 +190,7 @@ def report_kept_shards(target: Target, parts: ShardFolder | None) -> Iterator[No
             raise
         if isinstance(error, KeyboardInterrupt):
             raise type(error)(f"interrupted: {message}") from None
-        message = f"Earlier scores are kept: {message}."
+        message = f"Earlier work is kept: {message}."
         if isinstance(error, InputError):
             raise InputError(f"{error} {message}") from error
         logger.warning("%s", message)  # printed above the traceback of an internal error

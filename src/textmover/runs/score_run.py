@@ -101,7 +101,6 @@ def lock_parts(target: Target, options: argparse.Namespace, stack: contextlib.Ex
 def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: Rows) -> ShardFolder:
     """Return the folder of shards with its manifest, without writing to it."""
     device = scorer.metric.device
-    without = ", without rows that lack references" if options.missing_references == "leave-out" else ""
     manifest = describe(
         scorer.signature,
         target.layout,
@@ -109,9 +108,15 @@ def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: 
         batch_tokens=options.batch_tokens,
         device=device.type,
         references=options.reference_column,
-        on_error=options.on_error + without,
+        on_error=bad_rows(options),
     )
     return ShardFolder(target.parts_folder, target.layout, manifest, machine_of(device), recorded=options.resume)
+
+
+def bad_rows(options: argparse.Namespace) -> str:
+    """Return how bad rows are treated; a run that stopped at one can be resumed without it."""
+    without = ", without rows that lack references" if options.missing_references == "leave-out" else ""
+    return f"{options.on_error}{without}"
 
 
 def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> tuple[Summary, int]:
@@ -173,8 +178,13 @@ def check_complete(target: Target, parts: ShardFolder, shards: Iterable[Shard]) 
     if receipt_of_file is not None:
         check_same(path, receipt_of_file, parts.receipt(count, texts, digest_file(path), only_mean=target.only_mean))
     else:
+        if not isinstance(layout, Layout):
+            raise InputError(
+                f"Expected {receipt_path(path)}, which a run with --resume writes beside its result, but {path} stands "
+                "alone: --overwrite computes it again."
+            )
         checked = "holds something"
-        if isinstance(layout, Layout) and (not target.only_mean or layout.format == "json"):
+        if not target.only_mean or layout.format == "json":
             check_rows(path, layout, count)
             checked = "has as many rows as the input"
         logger.warning(

@@ -139,7 +139,7 @@ def load_module(
 def check_same_classes(before: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> None:
     """Refuse data whose classes differ from those of a classifier's head, or have another order."""
     for name in before.keys() & now.keys():
-        if before[name] != now[name]:
+        if before[name] and before[name] != now[name]:
             raise InputError(
                 f"Expected {name} to have the classes that its classifier has learned, in this order: "
                 f"{', '.join(before[name])}, but got {', '.join(now[name])}: list them so in `labels`, or train a new "

@@ -64,6 +64,46 @@ def test_marks_made_before_an_interruption_are_kept(run, metric, texts, planned,
     assert not path.exists()
 
 
+ROWS = ["a\tb\th\tr", "x\tx\tthe red cat\tthe red dog", "y\ty\told cat\told dog"]
+
+
+def test_marks_with_other_columns_are_not_taken_up(run, metric, planned, write, monkeypatch):
+    monkeypatch.setattr("textmover.cli.commands.errors.CHUNK", 1)
+    table = write("t.tsv", [*ROWS, "z\tz\t\t"])
+    command = ("errors", "--data", table, "--hypothesis-column", "h", "--reference-column", "r", *metric)
+    command += ("--output", "m.jsonl")
+    assert "2 finished shards are kept" in run(*command, "--keep-columns", "a").complaint()
+    write("t.tsv", ROWS)
+    assert "their keep columns is" in run(*command, "--keep-columns", "b", "--resume").complaint()
+
+
+def test_marks_of_the_same_texts_in_other_lines_are_not_taken_up(run, metric, planned, write):
+    """The line of a text stands in the result: files begin with line 1, tables with line 2."""
+    texts = write("h.txt", ["the red cat", "old cat"]), write("r.txt", ["the red dog", "old dog"])
+    run("errors", "-i", *texts, *metric, "--output", "m.jsonl", "--resume").ok()
+    table = write("t.tsv", ROWS)
+    columns = ("--hypothesis-column", "h", "--reference-column", "r")
+    again = run("errors", "--data", table, *columns, *metric, "--output", "m.jsonl", "--resume")
+    assert "m.jsonl" in again.complaint()
+
+
+def test_a_run_that_stopped_at_a_missing_reference_goes_on_without_it(run, metric, planned, write, monkeypatch):
+    monkeypatch.setattr("textmover.cli.commands.errors.CHUNK", 1)
+    table = write("t.tsv", [*ROWS, "z\tz\told cat\t"])
+    command = ("errors", "--data", table, "--hypothesis-column", "h", "--reference-column", "r", *metric)
+    command += ("--output", "m.jsonl")
+    assert "2 finished shards are kept" in run(*command).complaint()
+    ended = run(*command, "--missing-references", "leave-out", "--resume").ok()
+    assert "Kept: 2 shards of an earlier run" in ended.err
+
+
+def test_a_file_of_unknown_origin_is_not_taken_for_the_result(run, metric, texts, planned, tmp_path):
+    (tmp_path / "m.jsonl").write_text("unrelated notes\n")
+    ended = run("errors", "-i", *texts, *metric, "--output", "m.jsonl", "--resume").complaint()
+    assert "which a run with --resume writes beside its result" in ended
+    assert (tmp_path / "m.jsonl").read_text() == "unrelated notes\n"
+
+
 def test_files_and_tables_are_marked_alike(run, metric, texts, planned, write, tmp_path):
     run("errors", "-i", *texts, *metric, "--output", "o.jsonl").ok()
     records = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]

@@ -96,6 +96,10 @@ def test_a_scale_is_written_as_for_the_app_or_as_two_numbers(check, scale):
     assert "rating beyond 1 to 4" in check("--scale", *scale).ok().out
 
 
+def test_a_scale_below_zero_keeps_its_signs(check):
+    assert "rating beyond -10 to -5" in check("--scale", "-10", "-5").out
+
+
 @pytest.mark.parametrize("scale", [("5",), ("1,5",), ("1", "5", "7"), ("low", "high")])
 def test_other_scales_are_refused_with_an_example(check, scale):
     way_out = f"--scale to be the lowest and the highest rating, as in 1-5 or 1 5, but got {' '.join(scale)}"

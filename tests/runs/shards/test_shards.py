@@ -372,7 +372,7 @@ def test_a_removal_that_was_interrupted_is_not_taken_for_a_run_to_continue(tmp_p
 def test_a_folder_of_something_else_is_left_alone(tmp_path, name, options):
     check_folder(tmp_path, resume=False, overwrite=False)
     (tmp_path / name).write_text("keep")
-    with pytest.raises(InputError, match=f"to hold scores alone, but got '{name}'"):
+    with pytest.raises(InputError, match=f"to hold shards alone, but got '{name}'"):
         parts(tmp_path).begin(**options)
     assert (tmp_path / name).read_text() == "keep"
 
@@ -385,7 +385,7 @@ def test_a_sealed_folder_is_a_data_set(tmp_path):
     told = json.loads((tmp_path / "out" / "_summary.json").read_text())
     assert (told["n"], told["shards"]) == (6, 2)
     for options in ({}, {"resume": True}):
-        with pytest.raises(InputError, match="the scores of a finished run"):
+        with pytest.raises(InputError, match="the result of a finished run"):
             found.begin(**options)
     found.begin(overwrite=True)
     assert not is_sealed(tmp_path / "out")

@@ -8,18 +8,19 @@ import functools
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from textmover.cli.options.input_tables import rows_of
 from textmover.readers.lines import check_once
-from textmover.readers.row_streams import GivenTexts, Rows
+from textmover.readers.row_streams import GivenTexts, Row, Rows
 from textmover.report.error_spans.output import SUFFIXES, check_kept, header_of, write_marked, write_page
 from textmover.report.error_spans.records import ErrorCount, MarkedLine, filter_by_confidence
 from textmover.report.explanation.output import choose_target
 from textmover.runs.line_run import LineWork, Written, write_lines
 from textmover.runs.progress import progress_bar
 from textmover.runs.score_output import line_target, refuse_resuming, said_at_end
-from textmover.runs.score_run import scorer_and_shards
+from textmover.runs.score_run import bad_rows, scorer_and_shards
 from textmover.runs.score_summary import ShardSummary
 from textmover.runs.shards.score_formats import LineLayout
 from textmover.runs.shards.shards import Shard, ShardLines
@@ -53,8 +54,8 @@ def run(options: argparse.Namespace) -> int:
         written = _write_page(options, rows, path, marks)
     else:
         target = line_target(options, LineLayout(format, header_of(format, columns)), path)
-        names = ("least_confidence", "on_error", "missing_references", "reference_column")
-        settings = {name: getattr(options, name) for name in names}
+        settings = {name: getattr(options, name) for name in ("least_confidence", "reference_column", "keep_columns")}
+        settings["on_error"] = bad_rows(options)
         prepare = functools.partial(_prepare, options, rows, marks, format)
         written = write_lines(options, target, prepare, ("marking", "texts"), **settings)
     scorer, tallies, kept_shards = written
@@ -92,7 +93,14 @@ def _prepare(
         lines, tally = marks(scorer, shard)
         return ShardLines(functools.partial(write_marked, format=format, lines=lines), tally)
 
+    if not isinstance(rows, GivenTexts):
+        shards = (replace(shard, rows=[_with_line(row) for row in shard.rows]) for shard in shards)
     return LineWork(scorer, shards, write)
+
+
+def _with_line(row: Row) -> Row:
+    """Return the row with its line among what is kept, so that a resumed run compares it."""
+    return row._replace(kept=(*row.kept, str(row.line)))
 
 
 def _write_page(options: argparse.Namespace, rows: Rows, path: Path | None, marks: Marks) -> Written:
@@ -122,7 +130,7 @@ def _marks(
     )
     count, lines = ErrorCount(), list[MarkedLine]()
     for row, found in zip(rows, marked, strict=True):
-        cells = dict(zip(columns, row.kept, strict=True))
+        cells = dict(zip(columns, row.kept, strict=False))  # its line may follow
         line = MarkedLine(found, None if given else row.line, cells, str(marked.signature))
         lines.append(count.add(filter_by_confidence(line, least)))
     problem = next((row.problem for row in shard.rows if row.problem), "")

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _ends(values: list[str] | None) -> list[float] | None:
     """Return the ends of a scale written as ``1-5`` or ``1 5``."""
-    match = re.fullmatch(rf"{NUMBER}(?:\s*[-–]\s*|\s+){NUMBER}", " ".join(values or ()))
+    match = re.fullmatch(rf"{NUMBER}(?:\s+|\s*[-–]\s*){NUMBER}", " ".join(values or ()))
     if values and match is None:
         raise InputError(
             f"Expected --scale to be the lowest and the highest rating, as in 1-5 or 1 5, but got {' '.join(values)}."

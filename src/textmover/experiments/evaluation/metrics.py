@@ -189,8 +189,9 @@ class KeptScores:
             yield take
             if self.folder is None:
                 latest.clear()
-                path.unlink(missing_ok=True)
-                self.written.pop(path, None)
+                if path in self.written:
+                    path.unlink(missing_ok=True)
+                    del self.written[path]
         finally:
             if latest:
                 write_scores(judgements, latest, path)

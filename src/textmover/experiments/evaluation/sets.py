@@ -178,6 +178,11 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
         tables = [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
     for one in () if options.output else tables:
         check_unnamed(one, ("hypothesis",))
+    for one in map(partial_table, tables):
+        if one.exists():
+            raise InputError(
+                f"Expected {one} to be new, but it holds the scores of an interrupted run: rename it, or remove it."
+            )
     return tables
 
 
@@ -274,13 +279,12 @@ def read_precomputed(
             path = option.file(judgements, of_set)
             if path is None:
                 continue
-            named = options.output is not None or option.names  # otherwise the output may be overwritten
-            for place in (*((output,) if named else ()), partial_table(output)):
-                if Path(path).exists() and place.exists() and Path(path).samefile(place):
-                    raise InputError(
-                        f"Expected the scores to go to a new file, but got {place}, which --scores names: give another "
-                        "place with --output."
-                    )
+            same = Path(path).exists() and output.exists() and Path(path).samefile(output)
+            if same and (options.output is not None or option.names):  # a default output may be overwritten
+                raise InputError(
+                    f"Expected the scores to go to a new file, but got {output}, which --scores names: give another "
+                    "place with --output."
+                )
             for name, values in _file_scores(option.names, path, judgements, keys, _own_keys(described)).items():
                 if name in scores:
                     raise InputError(

@@ -80,13 +80,13 @@ def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
     foreign = next((name for name in files if not _OWN.fullmatch(name) or (name[0].isdigit() and not described)), None)
     if foreign is not None:
         raise InputError(
-            f"Expected {folder} to hold scores alone, but got {foreign!r}: give another name for the output."
+            f"Expected {folder} to hold shards alone, but got {foreign!r}: give another name for the output."
         )
     if overwrite:
         return
     if is_sealed(folder):
         raise InputError(
-            f"Expected {folder} to be new, but it holds the scores of a finished run: give another name for the "
+            f"Expected {folder} to be new, but it holds the result of a finished run: give another name for the "
             "output, or start again with --overwrite."
         )
     if has_unmerged_shards(folder) and not resume:
