@@ -54,7 +54,7 @@ class CandidateShard(Shard):
 
 def candidate_shards(segments: Iterable[Candidates], sets: CandidateSets) -> Iterator[CandidateShard]:
     """Yield the blocks of candidates that are scored together; they depend on the input alone."""
-    lines = sets.number or 1 if isinstance(sets, CandidateFiles) else 1  # of a segment
+    lines = (sets.number if isinstance(sets, CandidateFiles) else None) or 1  # of a segment
     first = 1
     for index, block in enumerate(blocks(segments)):
         rows = []

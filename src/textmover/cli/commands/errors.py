@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     marks = functools.partial(_marks, columns, options.least_confidence, isinstance(rows, GivenTexts))
     target = None
     if format == "html":
-        refuse_resuming(options, "a page: leave it out")
+        refuse_resuming(options, "a page, which is written as a whole: leave that option out")
         written = _write_page(options, rows, path, marks)
     else:
         target = line_target(options, LineLayout(format, header_of(format, columns)), path)
