@@ -289,11 +289,11 @@ class Finder:
             sys.meta_path.remove(self)
             from textmover.runs.shards import streaming
             original = streaming.score_shard
-            def score_shard(scorer, shard, *rest):
+            def score_shard(scorer, shard, **rest):
                 time.sleep({seconds})
                 if shard.index == {fails}:
                     {how}
-                return original(scorer, shard, *rest)
+                return original(scorer, shard, **rest)
             streaming.score_shard = score_shard
 sys.meta_path.insert(0, Finder())
 """
