@@ -12,6 +12,7 @@ processors and PyTorch versions round differently, so that trained weights are n
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -230,7 +231,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
         "text-generation-metric",
         usage,
         ("Agreement with people", found),
-        f"benchmarks/release.py {path.as_posix()} --test --output runs/released",
+        f"benchmarks/release.py {Path(os.path.relpath(path, harness.ROOT)).as_posix()} --test --output runs/released",
         f"With {seeds_of(spec)}; stages, of `{spec['ladder']}`:",
         f"{made_with(spec['stages'])} {spec.get('note', '')}".rstrip() + f"\n\n{weights}",
     )

@@ -233,6 +233,7 @@ def test_card_says_what_the_recipe_of_the_release_says(name):
     card = words((ROOT / f"checkpoints/{name}/README.md").read_text(encoding="utf-8"))
     told = [recipe[key] for key in ("title", "about", "errors", "terms") if key in recipe]
     assert [one for one in told if words(one) not in card] == []
+    assert re.search(rf"python benchmarks/\w+\.py configs/released/{name}\.yaml ", card), "the command of any clone"
     assert [row for row in recipe["data"] if any(words(one) not in card for one in row.values())] == []
 
 

@@ -111,7 +111,7 @@ def test_a_name_that_leaves_no_room_for_hidden_ones_is_refused_before_the_work(s
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_the_longest_name_is_written_with_its_receipt(run, start, tmp_path, tiny_encoder):
+def test_the_longest_name_is_written_with_its_manifest(run, start, tmp_path, tiny_encoder):
     start("score", "other")
     name = "n" * 215
     run("score", "-i", "h.txt", "r.txt", "--encoder", tiny_encoder, "--output", name, "--resume").ok()

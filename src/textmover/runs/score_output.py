@@ -13,7 +13,7 @@ from typing import IO
 
 from textmover.files import atomic_file, check_output, name_output
 from textmover.runs.score_summary import Summary
-from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed, parts_folder_of, receipt_path
+from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed, output_manifest_path, parts_folder_of
 from textmover.runs.shards.score_formats import Layout, LineLayout, check_compression, format_of, is_compressed
 from textmover.runs.shards.shards import ShardFolder, ShardLines
 from textmover.runs.shards.streaming import FinishedShard
@@ -162,7 +162,7 @@ def said_at_end(
     lines = [f"Kept: {plural(kept_shards, 'shard')} of an earlier run"] if kept_shards else []
     lines += said
     if options.resume and target.in_parts and not target.folder:
-        lines.append(f"Kept for --resume: {receipt_path(target.named)}")
+        lines.append(f"Kept for --resume: {output_manifest_path(target.named)}")
     return lines
 
 

@@ -31,10 +31,10 @@ from textmover.runs.shards.folder import (
     digest_file,
     has_unmerged_shards,
     locked,
+    output_manifest_path,
     parts_folder_of,
     read_json,
-    read_receipt,
-    receipt_path,
+    read_output_manifest,
 )
 from textmover.runs.shards.score_formats import Layout
 from textmover.runs.shards.shards import Shard, ShardFolder, describe, read_shards, rows_per_shard, texts_of
@@ -168,20 +168,20 @@ def check_complete(target: Target, parts: ShardFolder, shards: Iterable[Shard]) 
     path, layout = target.named, target.layout
     count, texts = texts_of(shards)
     if target.folder:
-        receipt, scores = parts.sealed_receipt()
-        check_same(path, receipt, parts.receipt(count, texts, scores))
+        saved, scores = parts.sealed_output_manifest()
+        check_same(path, saved, parts.output_manifest(count, texts, scores))
         if parts.untidy:
             with locked(parts.folder, path):
                 parts.tidy()
         return
-    receipt_of_file = read_receipt(path)
-    if receipt_of_file is not None:
-        check_same(path, receipt_of_file, parts.receipt(count, texts, digest_file(path), only_mean=target.only_mean))
+    found = read_output_manifest(path)
+    if found is not None:
+        check_same(path, found, parts.output_manifest(count, texts, digest_file(path), only_mean=target.only_mean))
     else:
         if not isinstance(layout, Layout):
             raise InputError(
-                f"Expected {receipt_path(path)}, which a run with --resume writes beside its result, but {path} stands "
-                "alone: --overwrite computes it again."
+                f"Expected {output_manifest_path(path)}, which a run with --resume writes beside its result, but got "
+                f"{path} alone: --overwrite computes it again."
             )
         checked = "holds something"
         if not target.only_mean or layout.format == "json":
@@ -192,7 +192,7 @@ def check_complete(target: Target, parts: ShardFolder, shards: Iterable[Shard]) 
             "--overwrite computes it again.",
             path,
             checked,
-            receipt_path(path),
+            output_manifest_path(path),
         )
     if parts.folder.is_dir():
         with locked(parts.folder, path):

@@ -28,8 +28,8 @@ from textmover.runs.shards.folder import (
     digest_file,
     is_sealed,
     locked,
-    read_receipt,
-    receipt_path,
+    output_manifest_path,
+    read_output_manifest,
 )
 from textmover.runs.shards.score_formats import FORMATS, Layout
 from textmover.runs.shards.shards import (
@@ -141,7 +141,7 @@ def test_tables(tmp_path, format, systems, expected):
         path, len(found), summary(systems, *(one.tally for one in found))
     )
     assert path.read_text() == expected
-    assert names_in(tmp_path) == sorted([path.name, receipt_path(path).name])
+    assert names_in(tmp_path) == sorted([path.name, output_manifest_path(path).name])
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
@@ -478,28 +478,34 @@ def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch, caplog, erro
 # --- knowing a result again -------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_known_by_its_receipt(tmp_path):
+def test_a_file_is_known_by_its_manifest(tmp_path):
     path = tmp_path / "s.txt"
     found = filled(tmp_path / "parts")
     found.merge(path, 2, BOTH)
-    kept, now = read_receipt(path), texts_of([shard(0), shard(1)])
-    check_same(path, kept, found.receipt(*now, digest_file(path)))
+    kept, now = read_output_manifest(path), texts_of([shard(0), shard(1)])
+    check_same(path, kept, found.output_manifest(*now, digest_file(path)))
     for other, message in (
-        (parts(tmp_path, layer=4).receipt(*now, kept.scores), "its layer is 'nothing' and that of this run '4'"),
-        (found.receipt(*now, kept.scores, only_mean=True), "its values is 'all' and that of this run 'mean alone'"),
-        (found.receipt(6, "other", kept.scores), r"from other texts \(as many rows, and this run has 6\)"),
-        (found.receipt(3, "other", kept.scores), r"from other texts \(6 rows, and this run has 3\)"),
-        (found.receipt(*now, ""), "was changed after it was written"),
+        (
+            parts(tmp_path, layer=4).output_manifest(*now, kept.scores),
+            "its layer is 'nothing' and that of this run '4'",
+        ),
+        (
+            found.output_manifest(*now, kept.scores, only_mean=True),
+            "its values is 'all' and that of this run 'mean alone'",
+        ),
+        (found.output_manifest(6, "other", kept.scores), r"from other texts \(as many rows, and this run has 6\)"),
+        (found.output_manifest(3, "other", kept.scores), r"from other texts \(6 rows, and this run has 3\)"),
+        (found.output_manifest(*now, ""), "was changed after it was written"),
     ):
         with pytest.raises(InputError, match=f"{message}.*: give another --output, or .* --overwrite"):
             check_same(path, kept, other)
-    receipt_path(path).write_text("[]")
-    assert read_receipt(path) is None
+    output_manifest_path(path).write_text("[]")
+    assert read_output_manifest(path) is None
 
 
 @pytest.mark.parametrize("systems", [ONE, TWO])
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_file_without_a_receipt_is_known_by_its_rows(tmp_path, format, systems):
+def test_a_file_without_a_manifest_is_known_by_its_rows(tmp_path, format, systems):
     one = scores(0, len(systems))
     path, layout = tmp_path / ("s" if format == "parquet" else "s.gz"), Layout(format, systems)
     filled(tmp_path / "parts", one, format=format, systems=systems).merge(path, 1, summary(systems, one.tally))
@@ -531,15 +537,15 @@ def test_a_sealing_that_was_interrupted_is_finished_later(tmp_path, monkeypatch)
 def test_a_sealed_folder_that_is_damaged(tmp_path, name, damage):
     found = filled(tmp_path / "out", format="parquet")
     found.seal(2, BOTH)
-    receipt, now = found.sealed_receipt()
-    check_same(tmp_path, receipt, found.receipt(*texts_of([shard(0), shard(1)]), now))
+    saved, now = found.sealed_output_manifest()
+    check_same(tmp_path, saved, found.output_manifest(*texts_of([shard(0), shard(1)]), now))
     (tmp_path / "out" / name).write_bytes(damage)
     if (name, damage) == ("_manifest.json", b"{}"):  # of which no more is known than that it is another
         with pytest.raises(InputError, match="its textmover is 'nothing'"):
-            check_same(tmp_path, found.sealed_receipt()[0], receipt)
+            check_same(tmp_path, found.sealed_output_manifest()[0], saved)
         return
     with pytest.raises(InputError, match="one is damaged or missing"):
-        found.sealed_receipt()
+        found.sealed_output_manifest()
 
 
 def test_overwriting_a_sealed_folder_first_makes_it_unfinished(tmp_path, monkeypatch):

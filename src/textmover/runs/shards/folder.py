@@ -196,25 +196,25 @@ class OutputManifest:
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> OutputManifest:
-        """Return the receipt from the entries of a JSON file."""
+        """Return the manifest from the entries of a JSON file."""
         return cls(*(entries[name] for name in ("manifest", "rows", "texts", "scores")))
 
 
-def receipt_path(path: Path) -> Path:
-    """Return the path of the receipt of an output file."""
+def output_manifest_path(path: Path) -> Path:
+    """Return the path of the manifest of an output file."""
     return path.with_name(f".{path.name}.textmover.json")
 
 
-def write_receipt(path: Path, receipt: OutputManifest) -> None:
-    """Write the receipt of an output file next to it."""
-    with atomic_file(receipt_path(path)) as stream:
-        json.dump(asdict(receipt), stream, indent=1)
+def write_output_manifest(path: Path, manifest: OutputManifest) -> None:
+    """Write the manifest of an output file next to it."""
+    with atomic_file(output_manifest_path(path)) as stream:
+        json.dump(asdict(manifest), stream, indent=1)
 
 
-def read_receipt(path: Path) -> OutputManifest | None:
-    """Read the receipt of an output file; return ``None`` if it is missing or invalid."""
+def read_output_manifest(path: Path) -> OutputManifest | None:
+    """Read the manifest of an output file; return ``None`` if it is missing or invalid."""
     try:
-        return OutputManifest.from_json(read_json(receipt_path(path)))
+        return OutputManifest.from_json(read_json(output_manifest_path(path)))
     except (OSError, ValueError, KeyError):
         return None
 
@@ -241,7 +241,7 @@ def check_same(output: Path, existing: OutputManifest, expected: OutputManifest)
 
 
 def check_rows(output: Path, layout: Layout, rows: int) -> None:
-    """Raise an error unless an output file without a receipt has as many rows as the input."""
+    """Raise an error unless an output file without a manifest has as many rows as the input."""
     try:
         count = _count_rows(output, layout)
     except (InputError, ValueError, KeyError, TypeError, EOFError, OSError) as error:

@@ -36,9 +36,9 @@ from textmover.runs.shards.folder import (
     has_unmerged_shards,
     joined,
     kept_shards,
+    output_manifest_path,
     read_json,
-    receipt_path,
-    write_receipt,
+    write_output_manifest,
 )
 from textmover.runs.shards.score_formats import FORMATS, Layout, LineLayout
 from textmover.scoring.engine.engine import JOINT_PAIRS
@@ -241,7 +241,7 @@ class ShardFolder:
     def merge(self, path: Path, shards: int, summary: Summary, *, only_mean: bool = False) -> None:
         """Merge all shards into one file, or write only the mean, and remove the folder.
 
-        If ``recorded``, also write the receipt next to the file for a later ``--resume``.
+        If ``recorded``, also write the manifest next to the file for a later ``--resume``.
         """
         texts, _ = self._verified_digests(shards)
         if only_mean:
@@ -251,9 +251,11 @@ class ShardFolder:
         else:
             self.layout.merge(map(self.file, range(shards)), path, summary)
         if self.recorded:
-            write_receipt(path, self.receipt(summary.rows, texts, digest_file(path), only_mean=only_mean))
+            write_output_manifest(
+                path, self.output_manifest(summary.rows, texts, digest_file(path), only_mean=only_mean)
+            )
         else:
-            receipt_path(path).unlink(missing_ok=True)  # receipt of an earlier result
+            output_manifest_path(path).unlink(missing_ok=True)  # manifest of an earlier result
         self.remove()
 
     def seal(self, shards: int, summary: Summary) -> None:
@@ -281,16 +283,16 @@ class ShardFolder:
             )
         return joined(record.texts for record in records), files
 
-    def receipt(self, rows: int, texts: str, scores: str, *, only_mean: bool = False) -> OutputManifest:
-        """Return the receipt of a result made from these shards."""
+    def output_manifest(self, rows: int, texts: str, scores: str, *, only_mean: bool = False) -> OutputManifest:
+        """Return the manifest of a result made from these shards."""
         return OutputManifest({**self.manifest, "values": "mean alone" if only_mean else "all"}, rows, texts, scores)
 
-    def sealed_receipt(self) -> tuple[OutputManifest, str]:
-        """Return the receipt of a sealed folder, and the digest of its current files."""
+    def sealed_output_manifest(self) -> tuple[OutputManifest, str]:
+        """Return the manifest of a sealed folder, and the digest of its current files."""
         try:
             manifest, summary = read_json(self.folder / MANIFEST), read_json(self.folder / SUMMARY)
-            receipt = OutputManifest.from_json({**summary, "manifest": {**manifest, "values": "all"}})
-            return receipt, self._files(int(summary["shards"]))
+            found = OutputManifest.from_json({**summary, "manifest": {**manifest, "values": "all"}})
+            return found, self._files(int(summary["shards"]))
         except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"Expected {MANIFEST} and {SUMMARY} in {self.folder} to say what its scores were made from, but one is "
