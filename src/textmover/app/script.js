@@ -100,7 +100,7 @@
     shownKey = card.dataset.key;
     setTimeout(arrived, 30); // after the rest of the page has been updated
     showKept([]);
-    setTimeout(restore, 300);
+    later();
   };
 
   const arrived = () => {
@@ -248,11 +248,17 @@
     return [...comment, ...window.textmoverUnsaved()].map((one) => ({ ...one, seen }));
   };
 
+  let due = 0;
+  const later = () => { // once for the text shown last: a second call would replace a button under the pointer
+    clearTimeout(due);
+    due = setTimeout(restore, 300);
+  };
+
   // Save what was not saved when the page was left, unless something else has been saved in its place.
   const restore = () => {
     if (!find("#tm-card .tm-card")) return;
     if (field("key").value !== shownKey) {
-      setTimeout(restore, 300); // the rest of the page is not updated yet
+      later(); // the rest of the page is not updated yet
       return;
     }
     const left = stored().filter((one) => {
@@ -304,7 +310,7 @@
     const same = (one, other) => one.kind === other.kind && one.text === other.text;
     if (all.length) store([...stored().filter((old) => !all.some((one) => same(one, old))), ...all]);
   });
-  addEventListener("pageshow", (event) => event.persisted && restore());
+  addEventListener("pageshow", (event) => event.persisted && later());
 
   const lost = (gone) => {
     const banner = find("#tm-lost");
