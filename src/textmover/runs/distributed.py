@@ -29,7 +29,7 @@ from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
 from textmover.runs.process_supervision import GRACE_TIME, STARTED_BY, UNUSABLE, Children, Messages, check_manual_start
 from textmover.runs.progress import Advance, PairCount, progress_bar
 from textmover.runs.score_output import Target, choose_target, kept_shards_message, open_sink, report_kept_shards
-from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, scorer_and_shards
+from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, score_settings, scorer_and_shards
 from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Shard, ShardFolder
@@ -134,7 +134,7 @@ class _Member:
         lock_parts(self.target, options, self.stack, first=self.rank == 0)
         options.device = str(self.strategy.root_device)
         self.scorer, self.shards = scorer_and_shards(options, rows, self.stack)
-        self.parts = parts_of(self.target, self.scorer, options, rows)
+        self.parts = parts_of(self.target, self.scorer, options, score_settings(options, rows))
         systems = len(rows.systems)
         if self.rank:
             self.messages.before_exit = self._report_kept_shards

@@ -10,7 +10,7 @@ from textmover.cli.options.input_tables import rows_of
 from textmover.readers.lines import check_once
 from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
 from textmover.runs.score_output import Target, choose_target, said_at_end
-from textmover.runs.score_run import confirm_complete, score_rows
+from textmover.runs.score_run import score_rows
 from textmover.runs.score_summary import Summary
 from textmover.scoring.scorer_from_options import take_default
 from textmover.types import plural
@@ -31,11 +31,8 @@ def run(options: argparse.Namespace) -> None:
     with sigterm_as_interrupt():
         target = choose_target(options, rows.systems, rows.paths)
         check_once([*rows.paths, options.fit_on])
-        if options.resume and target.complete:
-            confirm_complete(options, rows, target)
-            _report(options, target, None, 0)
-        else:
-            _report(options, target, *score_rows(options, rows, target))
+        written = score_rows(options, rows, target)
+        _report(options, target, written.summary, written.kept_shards or 0)
 
 
 def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept_shards: int) -> None:
