@@ -44,6 +44,7 @@ class StaticVectors:
         self._folder = folder
         self.matrix: NDArray[np.float32] = np.load(folder / MATRIX, mmap_mode="r")
         self.mean: NDArray[np.float32] = np.load(folder / MEAN)
+        self.dimension = self.matrix.shape[1]  # width ``D`` of the vectors
 
     @classmethod
     def open(
@@ -58,11 +59,6 @@ class StaticVectors:
     def identity(self) -> str:
         """Name and hash of the file for the signature."""
         return f"{self.path.name}@{self.sha256[:8]}"
-
-    @property
-    def dimension(self) -> int:
-        """Width ``D`` of the vectors."""
-        return self.matrix.shape[1]
 
     def __len__(self) -> int:
         return len(self.matrix)
@@ -131,13 +127,8 @@ class StaticEncoder(nn.Module):
 
     def __init__(self, vectors: StaticVectors) -> None:
         super().__init__()
-        self.vectors = vectors
+        self.vectors, self.dimension = vectors, vectors.dimension
         self.register_buffer("anchor", torch.empty(0), persistent=False)
-
-    @property
-    def dimension(self) -> int:
-        """Width ``D`` of the vectors."""
-        return self.vectors.dimension
 
     @property
     def device(self) -> torch.device:
@@ -170,6 +161,7 @@ class TokenTable(nn.Module):
 
     def __init__(self, size: int, dimension: int) -> None:
         super().__init__()
+        self.dimension = dimension  # width ``D`` of the vectors
         self.register_buffer("rows", torch.zeros(size, dimension, dtype=torch.int8))
         self.register_buffer("scales", torch.zeros(size))
 
@@ -180,11 +172,6 @@ class TokenTable(nn.Module):
         table.scales = vectors.abs().amax(dim=1).clamp(min=1e-12).float() / 127
         table.rows = (vectors / table.scales[:, None]).round().to(torch.int8)
         return table
-
-    @property
-    def dimension(self) -> int:
-        """Width ``D`` of the vectors."""
-        return self.rows.shape[1]
 
     @property
     def device(self) -> torch.device:

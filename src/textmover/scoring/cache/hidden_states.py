@@ -229,7 +229,7 @@ class _Group:
             self.model, self._stamp = model, weights_version(model)
             for member in remaining:
                 member.model = model
-                member._runner, member._stamp = runner, self._stamp
+                member.runner, member._stamp = runner, self._stamp
 
     def _check_weights(self) -> bool:
         """Return whether the weights are unchanged since the states were computed."""
