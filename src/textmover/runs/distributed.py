@@ -246,7 +246,7 @@ def _choose_accelerator(device: str | None, devices: int) -> str:
     return "gpu" if kind == "cuda" else "cpu"
 
 
-def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target, Summary | None, int]:
+def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target, Summary | None, int | None]:
     """Score the rows in several processes; only the first process returns."""
     try:
         _check_options(options, rows)
@@ -275,7 +275,7 @@ def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target,
     if complete:
         if processes.first:
             confirm_complete(options, rows, target)
-        return target, None, 0
+        return target, None, None
     with contextlib.ExitStack() as stack:
         return _score_with_workers(processes, options, rows, stack)
 

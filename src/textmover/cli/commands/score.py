@@ -32,14 +32,14 @@ def run(options: argparse.Namespace) -> None:
         target = choose_target(options, rows.systems, rows.paths)
         check_once([*rows.paths, options.fit_on])
         written = score_rows(options, rows, target)
-        _report(options, target, written.summary, written.kept_shards or 0)
+        _report(options, target, written.summary, written.kept_shards)
 
 
-def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept_shards: int) -> None:
+def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept_shards: int | None) -> None:
     """Print the summary, signature and excluded rows; ``None`` as summary means an earlier run had finished."""
     if summary is not None and summary.skipped:
         logger.warning("No score (nan): %s; the first: %s", plural(summary.skipped, "row"), summary.problem)
     said = [] if summary is None else summary.said(signature=target.layout.format != "json")
-    lines = said_at_end(target, options, None if summary is None else kept_shards, said)
+    lines = said_at_end(target, options, kept_shards, said)
     if not options.quiet:
         sys.stderr.write("".join(f"{one}\n" for one in lines))

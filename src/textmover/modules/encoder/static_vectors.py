@@ -40,6 +40,7 @@ class StaticVectors:
     def __init__(self, path: Path, sha256: str, folder: Path, unknown_words: UnknownWords) -> None:
         self.path = path
         self.sha256 = sha256
+        self.identity = f"{path.name}@{sha256[:8]}"  # name and hash of the file for the signature
         self.unknown_words = unknown_words
         self._folder = folder
         self.matrix: NDArray[np.float32] = np.load(folder / MATRIX, mmap_mode="r")
@@ -54,11 +55,6 @@ class StaticVectors:
         check_choice("unknown_words", unknown_words, get_args(UnknownWords))
         path = Path(path).expanduser()
         return cls(path, *cached_vectors(path, sha256), unknown_words)
-
-    @property
-    def identity(self) -> str:
-        """Name and hash of the file for the signature."""
-        return f"{self.path.name}@{self.sha256[:8]}"
 
     def __len__(self) -> int:
         return len(self.matrix)
