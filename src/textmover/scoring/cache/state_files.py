@@ -174,7 +174,6 @@ class StateFiles:
         self._index = {key: entry for key, entry in self._index.items() if entry.path != path}
 
     def _discard(self, path: Path, reason: str) -> None:
-        """Remove a damaged file with a warning."""
         outcome = "is ignored, since textmover has not named it"
         if is_ours(path):
             try:
