@@ -113,8 +113,9 @@ class Runner(ArtefactRunner):
             requests[in_rows] = self._graphs[in_rows].create_infer_request()
         return requests[in_rows]
 
-    def renew(self) -> None:
-        """See :meth:`ArtefactRunner.renew`."""
+    def forked(self) -> None:
+        """See :meth:`ArtefactRunner.forked`."""
+        super().forked()
         keep_for_ever(self._graphs, self._requests.__dict__)
         if _core.cache_info().currsize:  # otherwise another runner has done this
             keep_for_ever(_core())
