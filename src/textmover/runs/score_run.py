@@ -8,7 +8,7 @@ import functools
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -124,14 +124,16 @@ def lock_parts(target: Target, options: argparse.Namespace, stack: contextlib.Ex
     check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
 
 
-def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, settings: dict[str, object]) -> ShardFolder:
+def parts_of(
+    target: Target, scorer: Scorer, options: argparse.Namespace, settings: Mapping[str, object]
+) -> ShardFolder:
     """Return the folder of shards with its manifest, without writing to it.
 
     ``settings`` are what the results depend on in addition to metric, texts and format.
     """
     device = scorer.metric.device
-    settings = {**settings, "batch_tokens": options.batch_tokens, "device": device.type}
-    manifest = describe(scorer.signature, target.layout, **settings)
+    known = {"batch_tokens": options.batch_tokens, "device": device.type}
+    manifest = describe(scorer.signature, target.layout, **{**settings, **known})
     return ShardFolder(target.parts_folder, target.layout, manifest, machine_of(device), recorded=options.resume)
 
 
@@ -153,8 +155,8 @@ def write_shards(
     target: Target,
     prepare: Callable[[contextlib.ExitStack], ShardWork],
     bar: tuple[str, str],
+    settings: Mapping[str, object],
     systems: tuple[str, ...] = (),
-    **settings: object,
 ) -> Written:
     """Do the work that ``prepare`` returns and write its results; ``bar`` is the title and unit of the progress bar.
 
@@ -189,8 +191,8 @@ def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> Writt
         scorer, shards = scorer_and_shards(options, rows, stack)
         return ShardWork(scorer, shards, functools.partial(streaming.score_shard, scorer, systems=rows.systems))
 
-    bar, settings = ("scoring", "pairs"), score_settings(options, rows)
-    written = write_shards(options, target, prepare, bar, rows.systems, **settings)
+    settings = score_settings(options, rows)
+    written = write_shards(options, target, prepare, ("scoring", "pairs"), settings, rows.systems)
     if written.summary is not None:
         written.scorer.warn(written.summary.warning_counts)
     return written

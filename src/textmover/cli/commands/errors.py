@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         settings = {name: getattr(options, name) for name in ("least_confidence", "reference_column", "keep_columns")}
         settings["on_error"] = bad_rows(options)
         prepare = functools.partial(_prepare, options, rows, marks, format)
-        written = write_shards(options, target, prepare, ("marking", "texts"), **settings)
+        written = write_shards(options, target, prepare, ("marking", "texts"), settings)
     scorer, tallies, kept_shards, _ = written
     if tallies is None and options.fail_on:
         raise InputError(

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     settings["include_self"] = options.include_self
     prepare = partial(_prepare, options, sets, target.layout.format)
     bar = "choosing", "segments"
-    scorer, tallies, kept_shards, summary = write_shards(options, target, prepare, bar, **settings)
+    scorer, tallies, kept_shards, summary = write_shards(options, target, prepare, bar, settings)
     scorer.warn(summary.counts if summary else {})
     if not options.quiet:
         sources = any(tally.extras["sources"] for tally in tallies or ())
