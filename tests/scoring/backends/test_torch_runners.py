@@ -239,7 +239,7 @@ def test_unlike_lengths_in_a_padded_batch(family, backend, tmp_path):
     pytest.importorskip(backend)
     model = graph_of(family, **DEEP.get(family, {})).model
     top = model.config.num_hidden_layers
-    encoder = Encoder(model, top, (1, top)).eval()
+    encoder = Encoder(model, top, (1, top), window=None).eval()
     (ids, mask), *_ = batches()
     BACKENDS[backend].export(encoder, (ids, mask.long()), "exact", tmp_path)
     runner = BACKENDS[backend].Runner(tmp_path, "exact")

@@ -30,7 +30,7 @@ class Encoder(nn.Module):
     whole_words = False
 
     def __init__(
-        self, model: Any, depth: int, layers: Sequence[int], freeze_layers: int | None, window: int | None
+        self, model: Any, depth: int, layers: Sequence[int], freeze_layers: int | None = None, *, window: int | None
     ) -> None:
         super().__init__()
         self.model = model
@@ -76,7 +76,7 @@ class Encoder(nn.Module):
         depth = depth or config.num_hidden_layers
         if config.model_type in POST_NORM_TYPES:  # other types apply a final norm after the last layer
             config.num_hidden_layers = max(*layers, 1)
-        return cls(load_model(config, folder, dtype), depth, layers, freeze_layers, window)
+        return cls(load_model(config, folder, dtype), depth, layers, freeze_layers, window=window)
 
     @property
     def device(self) -> torch.device:
