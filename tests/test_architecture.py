@@ -200,7 +200,6 @@ MAY_LOAD = {
     "checkpoints/loading.py": {"snapshot_download"},
     "checkpoints/lightning_checkpoints.py": {"torch.load"},
     "scoring/cache/state_files.py": {"safe_open"},
-    "scoring/cache/state_folders.py": {"safe_open"},
     "checkpoints/statistics_files.py": {"safe_open"},
 }
 """Every file that loads something, and by which calls. Hugging Face's loaders have one place."""

@@ -59,7 +59,7 @@ def test_help_fits_one_screen_and_loads_no_package(columns, most):
     [
         ("score", "--format", "textmover.runs.shards.score_formats:FORMATS"),
         ("score", "--precision", "textmover.scoring.precision_and_backend:Precision"),
-        ("score", "--backend", "textmover.scoring.backends:BACKENDS"),
+        ("score", "--backend", "textmover.scoring.backends.names:BACKENDS"),
         ("score", "--on-error", "textmover.readers.row_streams:OnError"),
         ("score", "--missing-references", "textmover.readers.row_streams:MissingReferences"),
         ("explain", "--format", "textmover.report.explanation.output:FORMATS"),
@@ -75,7 +75,7 @@ def test_help_fits_one_screen_and_loads_no_package(columns, most):
         ("robustness", "--baselines", "textmover.scoring.lexical:LEXICAL"),
         ("robustness", "--format", "textmover.report.table_formats:PAGE_FORMATS"),
         ("analyse-layers", "--centering", "textmover.experiments.anisotropy:CENTERINGS"),
-        ("export", "--backend", "textmover.scoring.backends:EXPORTED"),
+        ("export", "--backend", "textmover.scoring.backends.names:EXPORTED"),
     ],
 )
 def test_choices_are_those_of_the_code(command, option, choices):

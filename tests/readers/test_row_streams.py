@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 from tests.readers.shared import PACKERS, TEXTS, write, write_records
 
-from textmover.readers.lines import Position, iter_lines
+from textmover.readers.lines import iter_lines
 from textmover.readers.row_streams import Row, TableFile, TextFiles
 from textmover.readers.segments import Columns, read_lines, read_segments
 from textmover.types import InputError
@@ -371,7 +371,7 @@ def test_the_share_of_parquet_and_of_what_has_no_length(tmp_path, piped):
     shares = [rows.share for number, _ in enumerate(rows) if number % 2048 == 2047]
     assert shares == pytest.approx([0.125, 0.375, 0.625, 0.875])
     assert rows.share == 1
-    assert Position().share is None
+    assert TableFile(str(tmp_path)).share is None
     piped(b"a\n")
     rows = TextFiles(("-",), (write(tmp_path / "r", b"a\n"),))
     list(rows)

@@ -39,11 +39,9 @@ ORIGIN = "that `textmover fit-idf`, `fit-mean`, `fit-baseline` or `Scorer.save_s
 
 @dataclass(frozen=True)
 class _SavedStatistic:
-    """One statistic of a file: the file's path, its state, and the settings it was fitted with."""
-
     path: Path
     state: Mapping[str, Tensor]
-    basis: Mapping[str, str]
+    basis: Mapping[str, str]  # settings that it was fitted with
 
 
 def fitted_names(metric: SegmentMetric) -> list[str]:

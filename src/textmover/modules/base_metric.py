@@ -261,11 +261,10 @@ def _token_entries(metric: MetricModel) -> dict[str, str]:
     entries: dict[str, str] = {"special": config.reference_special_tokens}
     if config.hypothesis_special_tokens != config.reference_special_tokens:
         entries["special"] = f"{config.hypothesis_special_tokens}/{config.reference_special_tokens}"
-    default = MetricConfig  # its defaults
     for name in ("subwords", "punctuation", "ngram", "unknown_tokens"):
-        if getattr(config, name) != getattr(default, name):
+        if getattr(config, name) != getattr(MetricConfig, name):
             entries[name] = str(getattr(config, name))
-    if config.stop_words != default.stop_words:
+    if config.stop_words != MetricConfig.stop_words:
         entries["stopwords"] = ",".join(config.stop_words.split())
     if metric.encoder.whole_words:
         entries["unknown"] = config.unknown_words

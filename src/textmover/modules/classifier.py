@@ -188,7 +188,7 @@ class TextClassifier(nn.Module):
                 "Expected a metric on a pretrained encoder to classify with, but got one on static vectors: choose "
                 "another `encoder`."
             )
-        self.metric, self.head = metric, head
+        self.metric, self.head, self.config = metric, head, head.config
         self.template = PairTemplate.of(metric.tokenizer) if self.config.encoding == "joint" else None
         self.limit: int = metric.tokenizer.max_length
         if self.template is not None and self.limit < self.template.size + 2:
@@ -201,11 +201,6 @@ class TextClassifier(nn.Module):
     def untrained(cls, metric: MetricModel, config: ClassifierConfig) -> TextClassifier:
         """Build a classifier with an untrained head."""
         return cls(metric, ClassifierHead(config, metric.encoder.dimension * metric.layers.width_factor))
-
-    @property
-    def config(self) -> ClassifierConfig:
-        """Configuration of the classifier."""
-        return self.head.config
 
     @property
     def device(self) -> torch.device:

@@ -297,7 +297,6 @@ def _is_number(value: object) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value for JSON."""
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return str(value) if isinstance(value, float) and math.isinf(value) else value

@@ -182,7 +182,6 @@ def _pretrained_parts(
 
 
 def _options(config: MetricConfig, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return the encoder's options besides its layers."""
     window = tokenizer.max_length if config.long_texts == "window" else None
     return {"freeze_layers": config.freeze_layers, "window": window}
 

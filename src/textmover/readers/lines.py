@@ -65,12 +65,7 @@ def usable(items: Iterable[Item | InputError], left_out: list[InputError] | None
 class Position:
     """Progress through files."""
 
-    tell: Callable[[], float] | None = None
-
-    @property
-    def share(self) -> float | None:
-        """Share that has been read, in [0, 1]; ``None`` if the total size is unknown."""
-        return None if self.tell is None else self.tell()
+    tell: Callable[[], float] | None = None  # share that has been read, in [0, 1]; ``None`` if the size is unknown
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ class ProgressTracked:
     @property
     def share(self) -> float | None:
         """Share of the input, or of its first file of known length, that has been read, in [0, 1]."""
-        return self._position.share
+        return None if self._position.tell is None else self._position.tell()
 
 
 def iter_lines(

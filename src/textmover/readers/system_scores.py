@@ -118,7 +118,8 @@ def _read(path: str, columns: Sequence[str] | None, format: str | None, split: s
 def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> SystemScores:
     _check_known("column", columns, table.columns, path)
     lines = tuple(row.number for row in table.rows)
-    names = tuple(columns or ([SCORE] if SCORE in table.columns else _score_columns(table.columns)))
+    others = [one for one in table.columns if one != FLAGS and not KEYS.fullmatch(one)]
+    names = tuple(columns or ([SCORE] if SCORE in table.columns else others or table.columns))
     first_cell = table.rows[0].cells.get(names[0])
     if len(names) == 1 and isinstance(first_cell, list):  # JSON Lines of several systems
         return SystemScores(_listed(table.rows, names[0], len(first_cell)), lines, rows=table.rows)
@@ -127,10 +128,6 @@ def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> Syst
         name: np.array([_score(row.cells.get(name), row.cell(name), way_out) for row in table.rows]) for name in names
     }
     return SystemScores(scores, lines, rows=table.rows)
-
-
-def _score_columns(columns: Sequence[str]) -> Sequence[str]:
-    return [one for one in columns if one != FLAGS and not KEYS.fullmatch(one)] or columns
 
 
 def _listed(rows: Sequence[TableRow], column: str, count: int) -> dict[str, Vector]:
@@ -240,10 +237,10 @@ def read_system_table(
         fields += named_fields(hypothesis=hypothesis, references=references, source=source)
     with contextlib.closing(read_rows(path, fields, format=format, split=split)) as numbered:
         rows = list(usable(row for _, row in numbered))
-    pairs = [(row, name) for row in rows for name in _systems(row, system, separator)]
+    pairs = [(row, name) for row in rows for name in _names(row, system, "a system", separator)]
     references_of = {id(row): row.compared(references, source) for row in rows} if texts else {}
     items = [
-        _named(row, item, "an item") if item is not None else "\x1f".join(references_of[id(row)].texts)
+        _names(row, item, "an item")[0] if item is not None else "\x1f".join(references_of[id(row)].texts)
         for row, _ in pairs
     ]
     row_groups = [joined_groups([row.group(column) for column in groups]) for row, _ in pairs]
@@ -264,19 +261,15 @@ def read_system_table(
     )
 
 
-def _systems(row: TableRow, column: str, separator: str | None) -> list[str]:
-    value = _named(row, column, "a system", separator)
-    return [value] if separator is None else value.split(separator)
-
-
-def _named(row: TableRow, column: str, what: str, separator: str | None = None) -> str:
+def _names(row: TableRow, column: str, what: str, separator: str | None = None) -> list[str]:
     value = row.group(column)
-    if not all(name.strip() for name in ([value] if separator is None else value.split(separator))):
+    names = [value] if separator is None else value.split(separator)
+    if not all(name.strip() for name in names):
         raise InputError(
             f"Expected the name of {what} in column {column!r} of {row.place}, but got {value!r}: name it, or "
             "remove the row."
         )
-    return value
+    return names
 
 
 def _comparable(groups: Sequence[str], systems: Sequence[str], path: str) -> tuple[list[int], tuple[str, ...]]:

@@ -29,7 +29,7 @@ from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
 from textmover.runs.process_supervision import GRACE_TIME, STARTED_BY, UNUSABLE, Children, Messages, check_manual_start
 from textmover.runs.progress import Advance, PairCount, progress_bar
 from textmover.runs.score_output import Target, choose_target, kept_shards_message, open_sink, report_kept_shards
-from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, scorer_and_shards
+from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, score_settings, scorer_and_shards
 from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Shard, ShardFolder
@@ -134,7 +134,7 @@ class _Member:
         lock_parts(self.target, options, self.stack, first=self.rank == 0)
         options.device = str(self.strategy.root_device)
         self.scorer, self.shards = scorer_and_shards(options, rows, self.stack)
-        self.parts = parts_of(self.target, self.scorer, options, rows)
+        self.parts = parts_of(self.target, self.scorer, options, score_settings(options, rows))
         systems = len(rows.systems)
         if self.rank:
             self.messages.before_exit = self._report_kept_shards
@@ -246,7 +246,7 @@ def _choose_accelerator(device: str | None, devices: int) -> str:
     return "gpu" if kind == "cuda" else "cpu"
 
 
-def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target, Summary | None, int]:
+def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target, Summary | None, int | None]:
     """Score the rows in several processes; only the first process returns."""
     try:
         _check_options(options, rows)
@@ -275,7 +275,7 @@ def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target,
     if complete:
         if processes.first:
             confirm_complete(options, rows, target)
-        return target, None, 0
+        return target, None, None
     with contextlib.ExitStack() as stack:
         return _score_with_workers(processes, options, rows, stack)
 

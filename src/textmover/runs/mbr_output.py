@@ -13,7 +13,7 @@ from textmover.files import check_output
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets
 from textmover.readers.row_streams import Row
 from textmover.runs.score_output import Target, line_target
-from textmover.runs.shards.score_formats import LineLayout, check_compression, format_of
+from textmover.runs.shards.score_formats import LineLayout, format_of
 from textmover.runs.shards.shards import Shard
 from textmover.scoring.mbr import Choice, blocks
 from textmover.types import InputError
@@ -24,10 +24,7 @@ FORMATS = ("text", "tsv", "jsonl")
 def choose_output(options: argparse.Namespace, inputs: Sequence[str]) -> Target:
     """Return the output for the options; check that it can be written."""
     output = None if options.output is None else check_output(options.output, inputs)
-    format = options.format or "text"
-    if output is not None:
-        format = format_of(output, options.format, FORMATS)
-        check_compression(output)
+    format = options.format or "text" if output is None else format_of(output, options.format, FORMATS)
     columns = [*(["id"] if options.id_column is not None else []), "index", "utility", "utilities", "text"]
     return line_target(options, LineLayout(format, "\t".join(columns) + "\n" if format == "tsv" else ""), output)
 

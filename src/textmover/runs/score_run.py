@@ -1,4 +1,4 @@
-"""Run ``textmover score``: load texts and scorer, and score into a folder of shards. Score lists of pairs."""
+"""Runs over shards that can be resumed: scores, and lines such as choices and marked errors. Score lists of pairs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import functools
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from textmover.readers.row_streams import Row, Rows
 from textmover.runs.progress import PairCount, progress_bar
 from textmover.runs.score_output import Sink, Target, open_sink, report_kept_shards
 from textmover.runs.score_summary import ShardSummary, Summary, check_any_left, summarize
+from textmover.runs.shards import streaming
 from textmover.runs.shards.folder import (
     MANIFEST,
     check_folder,
@@ -37,8 +39,16 @@ from textmover.runs.shards.folder import (
     read_output_manifest,
 )
 from textmover.runs.shards.score_formats import Layout
-from textmover.runs.shards.shards import Shard, ShardFolder, describe, read_shards, rows_per_shard, texts_of
-from textmover.runs.shards.streaming import fit_on_rows, score_shards, usable_row
+from textmover.runs.shards.shards import (
+    Shard,
+    ShardFolder,
+    ShardLines,
+    ShardScores,
+    describe,
+    read_shards,
+    rows_per_shard,
+    texts_of,
+)
 from textmover.scoring.engine.threads import prefetch
 from textmover.scoring.metric_set import joined_scores
 from textmover.scoring.scorer import Scorer
@@ -47,8 +57,24 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
-
 DEFAULT_SHARD_PAIRS = 4096  # pairs per shard by default
+
+
+class ShardWork(NamedTuple):
+    """Work of a command: what it does with each shard of its input."""
+
+    scorer: Scorer
+    shards: Iterable[Shard]
+    write: Callable[..., ShardScores | ShardLines]  # takes a shard and ``on_progress``
+
+
+class Written(NamedTuple):
+    """Result of a run."""
+
+    scorer: Scorer
+    tallies: list[ShardSummary] | None  # of all shards; ``None`` if an earlier run had finished
+    kept_shards: int | None = 0  # of an earlier run
+    summary: Summary | None = None  # of all shards
 
 
 def _shard_rows(options: argparse.Namespace, systems: int) -> int:
@@ -73,7 +99,7 @@ def scorer_and_shards(
         take_by_language(options, (text for row in head for text in row.hypotheses), (row.references for row in head))
         scorer = load_scorer(options)
         lenient = rows.on_error == "skip" or rows.missing_references == "leave-out"
-        usable = functools.partial(usable_row, scorer.metric, rows) if lenient else None
+        usable = functools.partial(streaming.usable_row, scorer.metric, rows) if lenient else None
         if not scorer.metric.fits_on_call:
             stack.enter_context(opened.pop_all())
             return scorer, _usable_shards(itertools.chain(first, reading), usable)
@@ -83,7 +109,7 @@ def scorer_and_shards(
         "name a corpus with --fit-on FILE, or a file of `textmover fit-idf` with --statistics FILE",
     )
     with errors_with_flag_names():
-        fit_on_rows(scorer, rows, usable)
+        streaming.fit_on_rows(scorer, rows, usable)
     return scorer, _usable_shards(stack.enter_context(prefetch(read_shards(rows, size))), usable)
 
 
@@ -98,19 +124,24 @@ def lock_parts(target: Target, options: argparse.Namespace, stack: contextlib.Ex
     check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
 
 
-def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: Rows) -> ShardFolder:
-    """Return the folder of shards with its manifest, without writing to it."""
+def parts_of(
+    target: Target, scorer: Scorer, options: argparse.Namespace, settings: Mapping[str, object]
+) -> ShardFolder:
+    """Return the folder of shards with its manifest, without writing to it.
+
+    ``settings`` are what the results depend on in addition to metric, texts and format.
+    """
     device = scorer.metric.device
-    manifest = describe(
-        scorer.signature,
-        target.layout,
-        rows_per_shard=_shard_rows(options, len(rows.systems)),
-        batch_tokens=options.batch_tokens,
-        device=device.type,
-        references=options.reference_column,
-        on_error=bad_rows(options),
-    )
+    known = {"batch_tokens": options.batch_tokens, "device": device.type}
+    manifest = describe(scorer.signature, target.layout, **{**settings, **known})
     return ShardFolder(target.parts_folder, target.layout, manifest, machine_of(device), recorded=options.resume)
+
+
+def score_settings(options: argparse.Namespace, rows: Rows) -> dict[str, object]:
+    """Return what scores depend on in addition to metric, texts and format, in the order of the manifest."""
+    size = _shard_rows(options, len(rows.systems))
+    machine = dict.fromkeys(("batch_tokens", "device"))  # filled in by `parts_of`
+    return {"rows_per_shard": size, **machine, "references": options.reference_column, "on_error": bad_rows(options)}
 
 
 def bad_rows(options: argparse.Namespace) -> str:
@@ -119,35 +150,62 @@ def bad_rows(options: argparse.Namespace) -> str:
     return f"{options.on_error}{without}"
 
 
-def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> tuple[Summary, int]:
-    """Score and write all rows in this process; return the summary and the number of kept shards."""
+def write_shards(
+    options: argparse.Namespace,
+    target: Target,
+    prepare: Callable[[contextlib.ExitStack], ShardWork],
+    bar: tuple[str, str],
+    settings: Mapping[str, object],
+    systems: tuple[str, ...] = (),
+) -> Written:
+    """Do the work that ``prepare`` returns and write its results; ``bar`` is the title and unit of the progress bar.
+
+    ``systems`` are those that are scored; commands that write lines have none. For ``settings`` see :func:`parts_of`.
+    """
+    complete = options.resume and target.complete
     with contextlib.ExitStack() as stack:
-        if target.in_parts:
+        if target.in_parts and not complete:
             lock_parts(target, options, stack)
-        scorer, shards = scorer_and_shards(options, rows, stack)
-        parts = parts_of(target, scorer, options, rows) if target.in_parts else None
+        scorer, shards, write = prepare(stack)
+        parts = parts_of(target, scorer, options, settings) if target.in_parts else None
+        if parts is not None and complete:
+            check_complete(target, parts, shards)
+            return Written(scorer, None, None)
         if parts is not None:
             parts.begin(resume=options.resume, overwrite=options.overwrite)
         stack.enter_context(report_kept_shards(target, parts))
         tallies, kept_shards = [], 0
-        with open_sink(target, parts) as sink, progress_bar("scoring", shown=not options.quiet) as advance:
-            count = PairCount(len(rows.systems), advance)
-            for done in score_shards(scorer, shards, rows.systems, parts, count):
+        with open_sink(target, parts) as sink, progress_bar(bar[0], shown=not options.quiet, unit=bar[1]) as advance:
+            for done in streaming.finish_shards(shards, write, parts, PairCount(max(1, len(systems)), advance)):
                 sink.take(done)
                 tallies.append(done.tally)
                 kept_shards += done.scores is None
-            summary = finish(sink, tallies, scorer, rows.systems, parts)
-        scorer.warn(summary.warning_counts)
-        return summary, kept_shards
+            summary = finish(sink, tallies, scorer, systems, parts)
+        return Written(scorer, tallies, kept_shards, summary)
+
+
+def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> Written:
+    """Score and write all rows in this process."""
+
+    def prepare(stack: contextlib.ExitStack) -> ShardWork:
+        scorer, shards = scorer_and_shards(options, rows, stack)
+        return ShardWork(scorer, shards, functools.partial(streaming.score_shard, scorer, systems=rows.systems))
+
+    settings = score_settings(options, rows)
+    written = write_shards(options, target, prepare, ("scoring", "pairs"), settings, rows.systems)
+    if written.summary is not None:
+        written.scorer.warn(written.summary.warning_counts)
+    return written
 
 
 def finish(
     sink: Sink, tallies: Sequence[ShardSummary], scorer: Scorer, systems: tuple[str, ...], parts: ShardFolder | None
 ) -> Summary:
-    """Write the result of all shards and return its summary; delete the shards if every row was excluded."""
+    """Write the result of all shards and return its summary; delete the shards if no row of the systems was scored."""
     summary = summarize(tallies, systems, scorer.signature)
     try:
-        check_any_left(summary.rows, summary.skipped, summary.problem)
+        if systems:
+            check_any_left(summary.rows, summary.skipped, summary.problem)
     except InputError:
         if parts is not None:
             parts.begin(overwrite=True)
@@ -160,7 +218,7 @@ def confirm_complete(options: argparse.Namespace, rows: Rows, target: Target) ->
     """Check without scoring that a result belongs to this run, and delete leftovers of an interrupted run."""
     with contextlib.ExitStack() as stack:
         scorer, shards = scorer_and_shards(options, rows, stack)
-        check_complete(target, parts_of(target, scorer, options, rows), shards)
+        check_complete(target, parts_of(target, scorer, options, score_settings(options, rows)), shards)
 
 
 def check_complete(target: Target, parts: ShardFolder, shards: Iterable[Shard]) -> None:

@@ -15,8 +15,9 @@ from typing import Literal
 import torch
 
 from textmover.modules.score_deviation import probe_scores
-from textmover.scoring.backends import EXPORTED, BackendError, check_backend, names, set_backend
-from textmover.scoring.backends.names import UnfitError
+from textmover.scoring.backends import names
+from textmover.scoring.backends.names import EXPORTED, BackendError, UnfitError, check_backend
+from textmover.scoring.backends.preparation import set_backend
 from textmover.types import InputError, SegmentMetric
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from textmover.modules.tokens.text_arguments import (
     normalize_references,
     paired_texts,
 )
-from textmover.scoring.backends import Backend, check_backend
+from textmover.scoring.backends.names import Backend, check_backend
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import CACHE_BYTES, Engine
 from textmover.scoring.engine.pair_results import Counts

@@ -17,8 +17,10 @@ import torch
 
 from textmover.files import atomic_folder
 from textmover.scoring import Scorer, save_checkpoint
-from textmover.scoring.backends import BackendError, artefacts, names, preparation, prepare, set_backend
+from textmover.scoring.backends import artefacts, names, preparation
 from textmover.scoring.backends.artefacts import FORMAT, RECORD, Artefact, cache_folder, encoder_hash
+from textmover.scoring.backends.names import BackendError
+from textmover.scoring.backends.preparation import prepare, set_backend
 from textmover.scoring.precision_and_backend import apply_precision
 from textmover.types import InputError
 

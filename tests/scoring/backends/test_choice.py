@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from textmover.scoring import Scorer, precision_and_backend
-from textmover.scoring.backends import BackendError, names, preparation, prepare, set_backend
+from textmover.scoring.backends import names, preparation
+from textmover.scoring.backends.names import BackendError
+from textmover.scoring.backends.preparation import prepare, set_backend
 from textmover.scoring.precision_and_backend import apply_precision
 from textmover.types import InputError
 

@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from textmover.modules.score_deviation import probe_scores
-from textmover.scoring.backends import BackendError, set_backend
 from textmover.scoring.backends import openvino as runner
 from textmover.scoring.backends.artefacts import cache_folder
+from textmover.scoring.backends.names import BackendError
+from textmover.scoring.backends.preparation import set_backend
 from textmover.scoring.precision_and_backend import apply_precision
 
 

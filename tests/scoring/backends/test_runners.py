@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from textmover.scoring import EncoderMemory, Scorer
-from textmover.scoring.backends import BackendError, graph, preparation, prepare, set_backend
+from textmover.scoring.backends import graph, preparation
 from textmover.scoring.backends.graph import ArtefactRunner
-from textmover.scoring.backends.preparation import probe_states
+from textmover.scoring.backends.names import BackendError
+from textmover.scoring.backends.preparation import prepare, probe_states, set_backend
 from textmover.scoring.engine import text_features as text_work
 from textmover.scoring.precision_and_backend import AUTO_BOUND
 from textmover.types import InputError, TokenBatch

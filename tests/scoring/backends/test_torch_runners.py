@@ -11,7 +11,8 @@ from torch import nn
 
 from textmover.modules.encoder.encoder import Encoder, EncoderGraph
 from textmover.scoring import Scorer
-from textmover.scoring.backends import onnxruntime, openvino, set_backend, torch_runners
+from textmover.scoring.backends import onnxruntime, openvino, torch_runners
+from textmover.scoring.backends.preparation import set_backend
 from textmover.scoring.backends.torch_runners import PackedRunner, packed_runner
 
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -238,7 +239,7 @@ def test_unlike_lengths_in_a_padded_batch(family, backend, tmp_path):
     pytest.importorskip(backend)
     model = graph_of(family, **DEEP.get(family, {})).model
     top = model.config.num_hidden_layers
-    encoder = Encoder(model, top, (1, top)).eval()
+    encoder = Encoder(model, top, (1, top), window=None).eval()
     (ids, mask), *_ = batches()
     BACKENDS[backend].export(encoder, (ids, mask.long()), "exact", tmp_path)
     runner = BACKENDS[backend].Runner(tmp_path, "exact")

@@ -20,8 +20,7 @@ from textmover import Scorer
 from textmover.scoring import save_checkpoint
 from textmover.scoring.backends.torch_runners import CompiledRunner
 from textmover.scoring.cache.hidden_states import EncoderMemory, _Weights, flush_all
-from textmover.scoring.cache.state_files import StateFiles
-from textmover.scoring.cache.state_folders import ENTRIES, FORMAT
+from textmover.scoring.cache.state_files import ENTRIES, FORMAT, StateFiles
 from textmover.types import InputError
 
 HYPOTHESES = ["the small dog ran to the old house", "she will buy a book", "tea", "go home", "tea"]

@@ -8,7 +8,7 @@ import logging
 import sys
 from pathlib import Path
 
-from textmover.scoring.cache.state_folders import CacheEntry, other_versions, places, remove
+from textmover.scoring.cache.state_files import CacheEntry, other_versions, places, remove
 from textmover.terminal import print_table
 from textmover.types import InputError
 

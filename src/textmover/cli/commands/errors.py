@@ -17,10 +17,9 @@ from textmover.readers.row_streams import GivenTexts, Row, Rows
 from textmover.report.error_spans.output import SUFFIXES, check_kept, header_of, write_marked, write_page
 from textmover.report.error_spans.records import ErrorCount, MarkedLine, filter_by_confidence
 from textmover.report.explanation.output import choose_target
-from textmover.runs.line_run import LineWork, Written, write_lines
 from textmover.runs.progress import progress_bar
 from textmover.runs.score_output import line_target, refuse_resuming, said_at_end
-from textmover.runs.score_run import bad_rows, scorer_and_shards
+from textmover.runs.score_run import ShardWork, Written, bad_rows, scorer_and_shards, write_shards
 from textmover.runs.score_summary import ShardSummary
 from textmover.runs.shards.score_formats import LineLayout
 from textmover.runs.shards.shards import Shard, ShardLines
@@ -57,8 +56,8 @@ def run(options: argparse.Namespace) -> int:
         settings = {name: getattr(options, name) for name in ("least_confidence", "reference_column", "keep_columns")}
         settings["on_error"] = bad_rows(options)
         prepare = functools.partial(_prepare, options, rows, marks, format)
-        written = write_lines(options, target, prepare, ("marking", "texts"), **settings)
-    scorer, tallies, kept_shards = written
+        written = write_shards(options, target, prepare, ("marking", "texts"), settings)
+    scorer, tallies, kept_shards, _ = written
     if tallies is None and options.fail_on:
         raise InputError(
             f"Expected `--fail-on` with texts to mark, but {path} is complete: give --overwrite in place of --resume."
@@ -86,16 +85,17 @@ Marks = Callable[[Scorer, Shard], tuple[list[MarkedLine], ShardSummary]]
 
 def _prepare(
     options: argparse.Namespace, rows: Rows, marks: Marks, format: str, stack: contextlib.ExitStack
-) -> LineWork:
+) -> ShardWork:
     scorer, shards = scorer_and_shards(options, rows, stack)
 
-    def write(shard: Shard, _: object) -> ShardLines:
+    def write(shard: Shard, on_progress: object) -> ShardLines:
+        scorer.clear_cache()  # marks do not depend on shards that an earlier run finished
         lines, tally = marks(scorer, shard)
         return ShardLines(functools.partial(write_marked, format=format, lines=lines), tally)
 
     if not isinstance(rows, GivenTexts):
         shards = (replace(shard, rows=[_with_line(row) for row in shard.rows]) for shard in shards)
-    return LineWork(scorer, shards, write)
+    return ShardWork(scorer, shards, write)
 
 
 def _with_line(row: Row) -> Row:
@@ -117,7 +117,7 @@ def _write_page(options: argparse.Namespace, rows: Rows, path: Path | None, mark
         scorer, shards = scorer_and_shards(options, rows, stack)
         advance = stack.enter_context(progress_bar("marking", shown=not options.quiet, unit="texts"))
         write_page(path, lines())
-    return Written(scorer, tallies, 0)
+    return Written(scorer, tallies)
 
 
 def _marks(

@@ -14,9 +14,9 @@ from textmover.cli.options.input_tables import refuse_table_options, source_of
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
 from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.lines import check_once
-from textmover.runs.line_run import LineWork, write_lines
 from textmover.runs.mbr_output import CandidateShard, candidate_shards, choice_line, choose_output, refuse_breaks
 from textmover.runs.score_output import said_at_end
+from textmover.runs.score_run import ShardWork, write_shards
 from textmover.runs.score_summary import ShardSummary
 from textmover.runs.shards.shards import ShardLines
 from textmover.scoring.mbr import choose_each, fit_on_candidates, mbr_signature
@@ -52,11 +52,9 @@ def run(options: argparse.Namespace) -> None:
     settings = {name: getattr(options, f"{name}_column") is not None for name in ("references", "weights")}
     settings["include_self"] = options.include_self
     prepare = partial(_prepare, options, sets, target.layout.format)
-    scorer, tallies, kept_shards = write_lines(options, target, prepare, ("choosing", "segments"), **settings)
-    counts: Counter[str] = Counter()
-    for tally in tallies or ():
-        counts.update(tally.counts)
-    scorer.warn(counts)
+    bar = "choosing", "segments"
+    scorer, tallies, kept_shards, summary = write_shards(options, target, prepare, bar, settings)
+    scorer.warn(summary.counts if summary else {})
     if not options.quiet:
         sources = any(tally.extras["sources"] for tally in tallies or ())
         signature = f"Signature: {mbr_signature(scorer, sources=sources, **settings)}"
@@ -64,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
         sys.stderr.write("".join(f"{one}\n" for one in lines))
 
 
-def _prepare(options: argparse.Namespace, sets: CandidateSets, format: str, stack: contextlib.ExitStack) -> LineWork:
+def _prepare(options: argparse.Namespace, sets: CandidateSets, format: str, stack: contextlib.ExitStack) -> ShardWork:
     reading = stack.enter_context(contextlib.closing(_reading(sets, format)))
     first = list(itertools.islice(reading, read_before(options)))
     take_by_language(options, (text for one in first for text in one.texts), [one.compared for one in first])
@@ -75,17 +73,18 @@ def _prepare(options: argparse.Namespace, sets: CandidateSets, format: str, stac
         fit_on_candidates(scorer, loaded)
         segments = loaded
 
-    def write(shard: CandidateShard, progress: Callable[[int], None]) -> ShardLines:
+    def write(shard: CandidateShard, on_progress: Callable[[int], None]) -> ShardLines:
+        scorer.clear_cache()  # choices do not depend on shards that an earlier run finished
         counts: Counter[str] = Counter()
         choices = choose_each(
-            scorer, shard.candidates, include_self=options.include_self, on_progress=progress, counts=counts
+            scorer, shard.candidates, include_self=options.include_self, on_progress=on_progress, counts=counts
         )
         lines = [choice_line(format, *one) for one in zip(shard.candidates, choices, strict=True)]
         extras = {"sources": any(one.source is not None for one in shard.candidates)}
         tally = ShardSummary(len(lines), skipped=0, problem="", sums=(), counts=dict(counts), extras=extras)
         return ShardLines(lambda stream: stream.writelines(lines), tally)
 
-    return LineWork(scorer, candidate_shards(segments, sets), write)
+    return ShardWork(scorer, candidate_shards(segments, sets), write)
 
 
 def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:

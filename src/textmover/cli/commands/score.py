@@ -10,7 +10,7 @@ from textmover.cli.options.input_tables import rows_of
 from textmover.readers.lines import check_once
 from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
 from textmover.runs.score_output import Target, choose_target, said_at_end
-from textmover.runs.score_run import confirm_complete, score_rows
+from textmover.runs.score_run import score_rows
 from textmover.runs.score_summary import Summary
 from textmover.scoring.scorer_from_options import take_default
 from textmover.types import plural
@@ -31,18 +31,15 @@ def run(options: argparse.Namespace) -> None:
     with sigterm_as_interrupt():
         target = choose_target(options, rows.systems, rows.paths)
         check_once([*rows.paths, options.fit_on])
-        if options.resume and target.complete:
-            confirm_complete(options, rows, target)
-            _report(options, target, None, 0)
-        else:
-            _report(options, target, *score_rows(options, rows, target))
+        written = score_rows(options, rows, target)
+        _report(options, target, written.summary, written.kept_shards)
 
 
-def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept_shards: int) -> None:
+def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept_shards: int | None) -> None:
     """Print the summary, signature and excluded rows; ``None`` as summary means an earlier run had finished."""
     if summary is not None and summary.skipped:
         logger.warning("No score (nan): %s; the first: %s", plural(summary.skipped, "row"), summary.problem)
     said = [] if summary is None else summary.said(signature=target.layout.format != "json")
-    lines = said_at_end(target, options, None if summary is None else kept_shards, said)
+    lines = said_at_end(target, options, kept_shards, said)
     if not options.quiet:
         sys.stderr.write("".join(f"{one}\n" for one in lines))

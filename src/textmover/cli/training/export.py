@@ -18,7 +18,8 @@ from textmover.files import atomic_file, check_folder
 from textmover.modules.devices import resolve_device
 from textmover.modules.score_deviation import PROBES
 from textmover.readers.column_flags import COLUMN_OPTIONS
-from textmover.scoring.backends import Prepared, check_backend, prepare
+from textmover.scoring.backends.names import check_backend
+from textmover.scoring.backends.preparation import Prepared, prepare
 from textmover.scoring.metric_field_options import FIELD
 from textmover.training.averaging_for_export import metric_and_card, mix
 from textmover.types import InputError, Segment

@@ -30,22 +30,18 @@ class Encoder(nn.Module):
     whole_words = False
 
     def __init__(
-        self,
-        model: Any,
-        depth: int,
-        layers: Sequence[int],
-        freeze_layers: int | None = None,
-        *,
-        window: int | None = None,
+        self, model: Any, depth: int, layers: Sequence[int], freeze_layers: int | None = None, *, window: int | None
     ) -> None:
         super().__init__()
         self.model = model
+        self.dimension: int = model.config.hidden_size  # width ``D`` of the hidden states
         self.depth = depth
         self.layers = tuple(layers)
         self.window = window
         self.computed = self.layers
         """Computed layers: the selected ones and those of encoders that share hidden states with this one."""
-        self._runner: EncoderRunner | None = None
+        self.runner: EncoderRunner | None = None
+        """Back-end that computes the hidden states when no gradients are recorded."""
         self._stamp = 0
         self._states: Any = None  # hidden states shared by several encoders (``EncoderMemory``)
         self._copied_together = False
@@ -55,7 +51,10 @@ class Encoder(nn.Module):
                     f"Expected `freeze_layers` to be at most {depth}, the layers of the encoder, but got "
                     f"{freeze_layers}: lower it; 0 freezes only the embeddings."
                 )
-            self._freeze(freeze_layers)
+            lists = (one for one in model.modules() if isinstance(one, nn.ModuleList) and len(one) > 0)
+            embeddings = getattr(model, "embeddings", model.get_input_embeddings())
+            for part in (embeddings, *next(lists, [])[:freeze_layers]):
+                part.requires_grad_(False)
 
     @classmethod
     def load(
@@ -80,19 +79,9 @@ class Encoder(nn.Module):
         return cls(load_model(config, folder, dtype), depth, layers, freeze_layers, window=window)
 
     @property
-    def dimension(self) -> int:
-        """Width ``D`` of the hidden states."""
-        return self.model.config.hidden_size
-
-    @property
     def device(self) -> torch.device:
         """Device of the weights."""
         return next(self.model.parameters()).device
-
-    @property
-    def runner(self) -> EncoderRunner | None:
-        """Back-end that computes the hidden states when no gradients are recorded."""
-        return self._runner
 
     def run_with(self, runner: EncoderRunner | None) -> None:
         """Compute hidden states with a back-end, or with the model again if ``None``.
@@ -101,14 +90,14 @@ class Encoder(nn.Module):
         moving or casting the weights removes the runner.
         """
         for encoder in (self,) if self._states is None else self._states.encoders:
-            encoder._runner, encoder._stamp = runner, weights_version(encoder.model)
+            encoder.runner, encoder._stamp = runner, weights_version(encoder.model)
         if self._states is not None:
             self._states.forget()
 
     @property
     def concurrent(self) -> bool:
         """Return whether several threads may run the encoder at the same time."""
-        return self.graph().concurrent if self._runner is None else self._runner.concurrent
+        return self.graph().concurrent if self.runner is None else self.runner.concurrent
 
     @property
     def row_runner(self) -> RowRunner | None:
@@ -116,9 +105,9 @@ class Encoder(nn.Module):
 
         It is also ``None`` with shared states, which are looked up text by text.
         """
-        if self._runner is None or self._states is not None or self._stamp != weights_version(self.model):
+        if self.runner is None or self._states is not None or self._stamp != weights_version(self.model):
             return None
-        return self._runner.row_runner
+        return self.runner.row_runner
 
     def graph(self) -> EncoderGraph:
         """Return the computation as one module on plain tensors, for export to back-ends."""
@@ -126,14 +115,14 @@ class Encoder(nn.Module):
 
     def share(self, states: Any, model: Any, computed: Sequence[int]) -> None:
         """Share the hidden states and a model with the same weights with other encoders."""
-        self.model, self.computed, self._states, self._runner = model, tuple(computed), states, None
+        self.model, self.computed, self._states, self.runner = model, tuple(computed), states, None
 
     def leave(self) -> None:
         """Stop sharing states; the encoders that keep sharing get a copy of the weights, so these may change."""
         states, self._states = self._states, None
         if states is not None:
             states.leave(self)
-            self.computed, self._runner = self.layers, None  # the runner computed the layers of all encoders
+            self.computed, self.runner = self.layers, None  # the runner computed the layers of all encoders
         elif self._copied_together:
             self.model, self._copied_together = self.copied_model(), False
 
@@ -162,8 +151,8 @@ class Encoder(nn.Module):
         drop_capturing_hooks(self.model)
         # A copy may be trained, so it shares no states. Encoders in one pickle still share their weights.
         shared = self._copied_together or self._states is not None
-        runner = self._runner if self._stamp == weights_version(self.model) else None
-        return {**self.__dict__, "_states": None, "_copied_together": shared, "_runner": runner}
+        runner = self.runner if self._stamp == weights_version(self.model) else None
+        return {**self.__dict__, "_states": None, "_copied_together": shared, "runner": runner}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
@@ -203,12 +192,10 @@ class Encoder(nn.Module):
         if self._states is not None and trained:
             self.leave()
         with torch.set_grad_enabled(trained or (torch.is_grad_enabled() and batch.embeddings is not None)):
-            shared = self._states if batch.embeddings is None and self._takes_states else None
-            return self._selected(self.encode(batch) if shared is None else shared.states(batch, self.encode))
-
-    @property
-    def _takes_states(self) -> bool:
-        return self._states is not None and (self._scores or (self._states.any_arithmetic and not self.learns))
+            states = self._states if batch.embeddings is None else None
+            if states is not None and (self._scores or (states.any_arithmetic and not learns)):
+                return self._selected(states.states(batch, self.encode))
+            return self._selected(self.encode(batch))
 
     @property
     def _scores(self) -> bool:
@@ -239,20 +226,14 @@ class Encoder(nn.Module):
         return len(self.model.get_input_embeddings().weight)
 
     def _hidden_states(self, inputs: Tensor, mask: Tensor, padded: bool | None = None) -> list[Tensor]:
-        if self._runner is not None and self._scores and not inputs.is_floating_point():
+        if self.runner is not None and self._scores and not inputs.is_floating_point():
             if self._stamp == weights_version(self.model):
-                return self._runner(inputs, mask)
-            logger.warning("The encoder's weights changed: the copy that %s prepared is dropped.", self._runner.name)
+                return self.runner(inputs, mask)
+            logger.warning("The encoder's weights changed: the copy that %s prepared is dropped.", self.runner.name)
             self.run_with(None)
         padded = not bool(mask.all()) if padded is None else padded
         # Without padding, omitting the mask lets attention take its fastest path.
         return list(self.graph()(inputs, mask.long() if padded else None))
-
-    def _freeze(self, count: int) -> None:
-        lists = (one for one in self.model.modules() if isinstance(one, nn.ModuleList) and len(one) > 0)
-        embeddings = getattr(self.model, "embeddings", self.model.get_input_embeddings())
-        for part in (embeddings, *next(lists, [])[:count]):
-            part.requires_grad_(False)
 
 
 class EncoderGraph(nn.Module):

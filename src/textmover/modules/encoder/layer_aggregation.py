@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -128,10 +129,6 @@ class Routing(Layers):
 
 def _ranges(layers: Sequence[int]) -> str:
     """Format layers as text, three or more consecutive ones as a range: ``0,4-6``."""
-    runs: list[list[int]] = []
-    for layer in layers:
-        if runs and layer == runs[-1][-1] + 1:
-            runs[-1].append(layer)
-        else:
-            runs.append([layer])
+    numbered = itertools.groupby(enumerate(layers), lambda entry: entry[1] - entry[0])  # the same within a range
+    runs = [[layer for _, layer in group] for _, group in numbered]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)

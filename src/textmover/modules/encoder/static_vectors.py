@@ -40,10 +40,12 @@ class StaticVectors:
     def __init__(self, path: Path, sha256: str, folder: Path, unknown_words: UnknownWords) -> None:
         self.path = path
         self.sha256 = sha256
+        self.identity = f"{path.name}@{sha256[:8]}"  # name and hash of the file for the signature
         self.unknown_words = unknown_words
         self._folder = folder
         self.matrix: NDArray[np.float32] = np.load(folder / MATRIX, mmap_mode="r")
         self.mean: NDArray[np.float32] = np.load(folder / MEAN)
+        self.dimension = self.matrix.shape[1]  # width ``D`` of the vectors
 
     @classmethod
     def open(
@@ -53,16 +55,6 @@ class StaticVectors:
         check_choice("unknown_words", unknown_words, get_args(UnknownWords))
         path = Path(path).expanduser()
         return cls(path, *cached_vectors(path, sha256), unknown_words)
-
-    @property
-    def identity(self) -> str:
-        """Name and hash of the file for the signature."""
-        return f"{self.path.name}@{self.sha256[:8]}"
-
-    @property
-    def dimension(self) -> int:
-        """Width ``D`` of the vectors."""
-        return self.matrix.shape[1]
 
     def __len__(self) -> int:
         return len(self.matrix)
@@ -131,13 +123,8 @@ class StaticEncoder(nn.Module):
 
     def __init__(self, vectors: StaticVectors) -> None:
         super().__init__()
-        self.vectors = vectors
+        self.vectors, self.dimension = vectors, vectors.dimension
         self.register_buffer("anchor", torch.empty(0), persistent=False)
-
-    @property
-    def dimension(self) -> int:
-        """Width ``D`` of the vectors."""
-        return self.vectors.dimension
 
     @property
     def device(self) -> torch.device:
@@ -170,6 +157,7 @@ class TokenTable(nn.Module):
 
     def __init__(self, size: int, dimension: int) -> None:
         super().__init__()
+        self.dimension = dimension  # width ``D`` of the vectors
         self.register_buffer("rows", torch.zeros(size, dimension, dtype=torch.int8))
         self.register_buffer("scales", torch.zeros(size))
 
@@ -180,11 +168,6 @@ class TokenTable(nn.Module):
         table.scales = vectors.abs().amax(dim=1).clamp(min=1e-12).float() / 127
         table.rows = (vectors / table.scales[:, None]).round().to(torch.int8)
         return table
-
-    @property
-    def dimension(self) -> int:
-        """Width ``D`` of the vectors."""
-        return self.rows.shape[1]
 
     @property
     def device(self) -> torch.device:

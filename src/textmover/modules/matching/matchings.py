@@ -61,8 +61,6 @@ class Matching(nn.Module):
 
 
 class _Configured(Matching):
-    """Matching that reads its options from the configuration."""
-
     entries: ClassVar[tuple[str, ...]] = ()  # names of its signature entries: keys of :data:`ENTRIES`
 
     def __init__(self, config: MetricConfig) -> None:

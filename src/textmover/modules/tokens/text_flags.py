@@ -250,17 +250,11 @@ def side_flags(
 
 
 class Clues(NamedTuple):
-    """Evidence of a text's language.
+    """Evidence of a text's language."""
 
-    Attributes:
-        language: Code of its language; ``None`` if uncertain.
-        odds: Probability by language; that of unlikely ones is 0.
-        scripts: Number of letters by script.
-    """
-
-    language: str | None
-    odds: Counter[str]
-    scripts: Counter[str]
+    language: str | None  # its code; ``None`` if uncertain
+    odds: Counter[str]  # probability by language; that of unlikely ones is 0
+    scripts: Counter[str]  # number of letters by script
 
 
 def _clues(text: str) -> Clues:

@@ -70,11 +70,11 @@ class Tokenizer:
         self.long_texts = long_texts
         self._unknown_id = self._tokenizer.unk_token_id
         self._flags = self._vocabulary_flags(stop_words) if traits else None
-        self._rust = self._configured_backend()
         side = getattr(self._tokenizer, "truncation_side", "right")
+        self._rust = self._configured_backend(side)
         self._words = WordCache.of(self._rust) if self._flags is None and side == "right" else None
 
-    def _configured_backend(self) -> Any:
+    def _configured_backend(self, side: str) -> Any:
         """Return the configured Rust tokenizer, not a copy; ``None`` for tokenizers written in Python.
 
         Hugging Face's wrapper is slower, and it sets limits in each call, which is not thread-safe.
@@ -86,7 +86,6 @@ class Tokenizer:
         rust.no_padding()
         rust.no_truncation()
         if self.long_texts != "window":
-            side = getattr(self._tokenizer, "truncation_side", "right")
             rust.enable_truncation(self.max_length, strategy="longest_first", direction=side)
         return rust
 

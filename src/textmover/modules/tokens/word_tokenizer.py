@@ -52,20 +52,12 @@ class WordTokenizer:
     ) -> None:
         check_choice("long_texts", long_texts, get_args(LongTexts))
         self.vectors = vectors
+        self.lacking_id = len(vectors)  # id of words without a vector
+        self.vocabulary_size = len(vectors) + 1  # all ids are below it
         self.max_length = None if long_texts == "window" else max_length
         self.long_texts = long_texts
         self._traits = traits
         self._stop_words = stop_words
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Number of words plus one for words without a vector; all ids are below it."""
-        return len(self.vectors) + 1
-
-    @property
-    def lacking_id(self) -> int:
-        """Id of words without a vector."""
-        return len(self.vectors)
 
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
         """Tokenise a batch of texts."""
@@ -110,7 +102,7 @@ class WordTokenizer:
                 if row is None:
                     lacking.append(piece)
                 if row is not None or self.vectors.unknown_words != "drop":
-                    yield len(self.vectors) if row is None else row, self._trait(piece, word)
+                    yield self.lacking_id if row is None else row, self._trait(piece, word)
 
     def _find(self, word: str) -> int | None:
         """Return the row of the word, else with straight apostrophes, else without leading apostrophes."""
@@ -119,15 +111,14 @@ class WordTokenizer:
         return next((row for row in rows if row is not None), None)
 
     def _trait(self, piece: str, word: str) -> int:
+        """Return the trait of a piece, which is a stop word if its word, it or all of its parts are."""
         if len(piece) == 1 and piece in string.punctuation:
             return TokenTrait.PUNCTUATION
-        return TokenTrait.STOP_WORD if self._is_stop(piece.replace("’", "'")) or word.lower() in self._stop_words else 0
-
-    def _is_stop(self, word: str) -> bool:
-        """Return whether a word or all of its parts are stop words."""
-        parts = PARTS.findall(word.lower()) or [word]
+        plain = piece.replace("’", "'").lower()
+        parts = PARTS.findall(plain) or [plain]
         are_stop_words = (one in self._stop_words or one.rpartition("'")[2] in self._stop_words for one in parts)
-        return word.lower() in self._stop_words or all(are_stop_words)
+        is_stop_word = {word.lower(), plain} & self._stop_words or all(are_stop_words)
+        return TokenTrait.STOP_WORD if is_stop_word else 0
 
 
 @functools.cache

@@ -40,18 +40,8 @@ def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
     # Afterwards remove the folder if empty, unless the user created it empty for the output.
     if folder != output or not folder.is_dir() or any(folder.iterdir()):
         created = [folder, *created]
-    try:
-        with _lock(folder, output, patience):
-            yield
-    finally:
-        for path in created:
-            with contextlib.suppress(OSError):  # not empty
-                path.rmdir()
-
-
-@contextlib.contextmanager
-def _lock(folder: Path, output: Path, patience: float) -> Iterator[None]:
     with contextlib.ExitStack() as held:
+        held.callback(_remove_empty, created)
         try:
             held.enter_context(held_lock(folder / LOCK, patience))
         except Timeout as error:
@@ -70,6 +60,12 @@ def _lock(folder: Path, output: Path, patience: float) -> Iterator[None]:
             # Delete the file before releasing the lock: afterwards another run may own it.
             with contextlib.suppress(OSError):
                 (folder / LOCK).unlink(missing_ok=True)
+
+
+def _remove_empty(folders: Iterable[Path]) -> None:
+    for path in folders:
+        with contextlib.suppress(OSError):  # not empty
+            path.rmdir()
 
 
 def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import io
 import json
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,11 +220,9 @@ def compressed(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
 
 def _nulls(array: np.ndarray) -> list[Any]:
     """Convert an array to nested lists with ``None`` for NaN, which JSON does not support."""
-    if not np.isnan(array).any():
-        return array.tolist()
-    if array.ndim > 1:
-        return [_nulls(row) for row in array]
-    return [None if math.isnan(value) else value for value in array.tolist()]
+    objects = array.astype(object)
+    objects[np.isnan(array)] = None
+    return objects.tolist()
 
 
 def _table(values: Values) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from textmover.runs.score_summary import ShardSummary, check_any_left
 from textmover.runs.shards.shards import Shard, ShardFolder, ShardLines, ShardScores
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, NoReferenceError, SegmentMetric, compared_sides, compared_texts
-
-S = TypeVar("S", bound=Shard)
 
 
 class FinishedShard(NamedTuple):
@@ -31,12 +29,11 @@ def score_shards(
     scorer: Scorer, shards: Iterable[Shard], systems: Sequence[str], parts: ShardFolder | None, count: PairCount
 ) -> Iterator[FinishedShard]:
     """Score shards in order and write each to ``parts``; skip shards that are already there."""
-    work = functools.partial(score_shard, scorer, systems=systems, on_progress=count.within)
-    return finish_shards(shards, work, parts, count)
+    return finish_shards(shards, functools.partial(score_shard, scorer, systems=systems), parts, count)
 
 
 def finish_shards(
-    shards: Iterable[S], work: Callable[[S], ShardScores | ShardLines], parts: ShardFolder | None, count: PairCount
+    shards: Iterable[Shard], work: Callable[..., ShardScores | ShardLines], parts: ShardFolder | None, count: PairCount
 ) -> Iterator[FinishedShard]:
     """Do the work of each shard in order and write its result to ``parts``; skip shards that are already there."""
     for shard in shards:
@@ -44,7 +41,7 @@ def finish_shards(
         scores = None
         tally = None if parts is None else parts.finished(shard)
         if tally is None:
-            scores = work(shard)
+            scores = work(shard, on_progress=count.within)
             tally = scores.tally
             if parts is not None:
                 parts.write(shard, scores)

@@ -4,18 +4,3 @@
 Runtime run an exported graph on the CPU. An exported graph is an *artefact*: a folder next to a checkpoint or in the
 user's cache, whose deviation from torch was measured at export.
 """
-
-from textmover.scoring.backends.names import BACKENDS, EXPORTED, Backend, BackendError, check_backend, installed
-from textmover.scoring.backends.preparation import Prepared, prepare, set_backend
-
-__all__ = [
-    "BACKENDS",
-    "EXPORTED",
-    "Backend",
-    "BackendError",
-    "Prepared",
-    "check_backend",
-    "installed",
-    "prepare",
-    "set_backend",
-]

@@ -127,13 +127,8 @@ class ArtefactRunner(ABC):
         """Return arrays of hidden states that the caller owns."""
 
     def forked(self) -> None:
-        """Reset to one thread in a forked child."""
+        """Reset to one thread in a forked child; what computed in the parent's threads is recreated on demand."""
         self.streams = self.threads = 1
-        self.renew()
-
-    @abstractmethod
-    def renew(self) -> None:
-        """Discard everything that computes in the parent's threads; it is recreated on demand."""
 
     def __deepcopy__(self, _: dict[int, Any]) -> ArtefactRunner:
         return self

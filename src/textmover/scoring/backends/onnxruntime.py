@@ -125,8 +125,9 @@ class Runner(ArtefactRunner):
         states: list[np.ndarray] = session.run(None, {name: array for name, array in arrays.items() if name in inputs})
         return states
 
-    def renew(self) -> None:
-        """See :meth:`ArtefactRunner.renew`."""
+    def forked(self) -> None:
+        """See :meth:`ArtefactRunner.forked`."""
+        super().forked()
         keep_for_ever(self._session)
         self._session = None
 

@@ -62,6 +62,7 @@ class Runner(ArtefactRunner):
     """Runs an OpenVINO graph; each calling thread has its own request."""
 
     backend = "openvino"
+    row_shape = ROWS, ROW_LENGTH
 
     def __init__(self, folder: Path, precision: str) -> None:
         # Set before the rest, as another thread may fork during loading.
@@ -78,11 +79,6 @@ class Runner(ArtefactRunner):
     def row_runner(self) -> RowRunner | None:
         """This runner, if its graph supports rows of several short texts."""
         return self if self._reads_rows else None
-
-    @property
-    def row_shape(self) -> tuple[int, int]:
-        """Rows per batch, and tokens per row."""
-        return ROWS, ROW_LENGTH
 
     def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
         """Return arrays of hidden states that the caller owns."""
@@ -117,8 +113,9 @@ class Runner(ArtefactRunner):
             requests[in_rows] = self._graphs[in_rows].create_infer_request()
         return requests[in_rows]
 
-    def renew(self) -> None:
-        """See :meth:`ArtefactRunner.renew`."""
+    def forked(self) -> None:
+        """See :meth:`ArtefactRunner.forked`."""
+        super().forked()
         keep_for_ever(self._graphs, self._requests.__dict__)
         if _core.cache_info().currsize:  # otherwise another runner has done this
             keep_for_ever(_core())

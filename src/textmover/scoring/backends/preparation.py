@@ -46,7 +46,6 @@ def probe_row_scores(metric: SegmentMetric, runner: RowRunner) -> Tensor:
 
 
 def _read_in_rows(runner: RowRunner, ids: Tensor, mask: Tensor) -> Sequence[Tensor]:
-    """Return hidden states of texts that fit into a row."""
     lengths = mask.sum(dim=1).numpy()
     return states_in_rows(runner, ids.numpy(), lengths, best_fit(lengths.tolist(), runner.row_shape[1]))
 
@@ -250,7 +249,6 @@ def _runner(artefact: Artefact, spec: ArtefactSpec, precision: str) -> ArtefactR
 
 
 def _fill(metric: SegmentMetric, spec: ArtefactSpec, folder: Path) -> Mapping[str, Any]:
-    """Write the files of an artefact and measure its deviation."""
     encoder = _encoder(metric, spec.backend)
     batch = metric.tokenize([text for pair in PROBES[:2] for text in pair])
     MODULES[spec.backend].export(encoder, (batch.input_ids, batch.mask.long()), spec.precision, folder)

@@ -126,12 +126,8 @@ class CompiledRunner(_GraphRunner):
 
     def __init__(self, graph: nn.Module) -> None:
         super().__init__(graph)
+        self.name = f"torch-compile-{version('torch')}"
         reset_after_fork(self)
-
-    @property
-    def name(self) -> str:
-        """Back-end with its version."""
-        return f"torch-compile-{version('torch')}"
 
     @property
     def precision(self) -> str:

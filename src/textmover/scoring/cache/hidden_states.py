@@ -20,8 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from textmover.modules.devices import machine_of, new_lock, weights_version
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, UNTRACED
-from textmover.scoring.cache.state_files import StateFiles
-from textmover.scoring.cache.state_folders import VERSIONS
+from textmover.scoring.cache.state_files import VERSIONS, StateFiles
 from textmover.scoring.cache.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
 from textmover.types.tokens import Ragged
@@ -230,7 +229,7 @@ class _Group:
             self.model, self._stamp = model, weights_version(model)
             for member in remaining:
                 member.model = model
-                member._runner, member._stamp = runner, self._stamp
+                member.runner, member._stamp = runner, self._stamp
 
     def _check_weights(self) -> bool:
         """Return whether the weights are unchanged since the states were computed."""

@@ -1,4 +1,4 @@
-"""Hidden states on disk: safetensors files, indexed by a hash of a text's tokens."""
+"""Hidden states on disk: safetensors files, indexed by a hash of a text's tokens; their folders of all versions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import hashlib
 import json
 import logging
 import os
+import re
 import secrets
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,28 +21,34 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from textmover.files import atomic_bytes, atomic_file
-from textmover.scoring.cache.state_folders import (
-    ENTRIES,
-    FORMAT,
-    IDENTITY,
-    LENGTHS,
-    VERSIONS,
-    identity_in,
-    is_ours,
-    last_used,
-    other_versions,
-    place_folders,
-    remove_place,
-    size_of,
-)
+from textmover.files import atomic_bytes, atomic_file, remove_leftovers
+from textmover.safe_reading import read_json
 from textmover.types import InputError
 from textmover.types.tokens import Ragged
 
 logger = logging.getLogger(__name__)
 
+FORMAT = 3
+"""Version of the layout and of the post-processing of encoder outputs; states of other versions are never read."""
+
+IDENTITY = "identity.json"
+
+VERSIONS = "versions"  # entry with the versions of the packages that computed the states
+
+ENTRIES = ("type", "weights", "layers", "window", "backend", "precision", "device", VERSIONS)
+"""Required entries of an identity."""
+
+ROOT = re.compile(r"v\d+")
+"""Name of the folder of a layout version; this pattern and the next two hold for every version."""
+
+PLACE = re.compile(r"[0-9a-f]{24}")  # folder of one encoder's states
+STATES = re.compile(r"[0-9a-f]{16}\.safetensors")  # file of states
+
+LEFTOVER = re.compile(rf"\.({re.escape(IDENTITY)}|{STATES.pattern})\.\w+")
+"""Name of a temporary file that an earlier version left when it was killed."""
+
 SHARD = 1 << 26  # bytes of states that are buffered before a file is written
-KEYS, CHECKS = "keys", "checks"  # names of tensors in addition to lengths and layers
+KEYS, LENGTHS, CHECKS = "keys", "lengths", "checks"  # names of tensors in addition to layers
 FULL = (errno.ENOSPC, errno.EDQUOT)  # errors of a full disk or an exceeded quota
 
 
@@ -50,7 +58,6 @@ class StateFiles:
     Layout: ``FOLDER/v3/NAME/*.safetensors`` with ``keys`` (uint8 ``[N, 16]``), ``lengths``, ``checks`` (CRC-32 sums of
     each text's states, both int64 ``[N]``) and a tensor ``[T, D]`` for each layer. ``NAME/identity.json`` identifies
     encoder and settings. Files are written atomically under unique names and never changed; damaged ones are removed.
-
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, str], limit: int) -> None:
@@ -128,10 +135,10 @@ class StateFiles:
 
     def _shrink(self, newest: Path) -> None:
         """Remove files until the folder is within its limit: other versions first, then the least recently used."""
-        places = [place for root in other_versions(self.folder) for place in place_folders(root)]
-        files_of_places = [list(filter(is_ours, place.glob("*.safetensors"))) for place in places]
+        others = [place for root in other_versions(self.folder) for place in place_folders(root)]
+        files_of_others = [list(filter(is_ours, place.glob("*.safetensors"))) for place in others]
         files = sorted((path for path in self.root.rglob("*.safetensors") if path != newest), key=last_used)
-        files = sorted((path for paths in files_of_places for path in paths), key=last_used) + files
+        files = sorted((path for paths in files_of_others for path in paths), key=last_used) + files
         sizes = {path: size_of(path) for path in (*files, newest)}
         total = sum(sizes.values())
         for path in files:
@@ -144,7 +151,7 @@ class StateFiles:
                 return
             total -= sizes[path]
             self._drop_from_index(path)
-        for place, paths in zip(places, files_of_places, strict=True):
+        for place, paths in zip(others, files_of_others, strict=True):
             if paths and not any(path.exists() for path in paths):
                 with contextlib.suppress(OSError):  # file of another user
                     remove_place(place)
@@ -167,7 +174,6 @@ class StateFiles:
         self._index = {key: entry for key, entry in self._index.items() if entry.path != path}
 
     def _discard(self, path: Path, reason: str) -> None:
-        """Remove a damaged file with a warning."""
         outcome = "is ignored, since textmover has not named it"
         if is_ours(path):
             try:
@@ -239,3 +245,104 @@ def _checks(layers: Mapping[str, torch.Tensor], starts: np.ndarray, lengths: np.
         for states in bytes_of:
             sums[row] = zlib.crc32(states[start : start + length].data, int(sums[row]))
     return sums
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """States of one encoder in a folder, and their identity: everything that they depend on except the tokens."""
+
+    path: Path
+    identity: Mapping[str, str]
+    texts: int
+    nbytes: int
+
+
+def places(folder: Path) -> list[CacheEntry]:
+    """List the content of a folder, largest first, without other versions."""
+    places_found = []
+    for path in sorted((folder / f"v{FORMAT}").glob(f"*/{IDENTITY}")):
+        identity = identity_in(path)
+        files = sorted(path.parent.glob("*.safetensors"))
+        texts = sum(_texts(path) for path in files)
+        places_found.append(CacheEntry(path.parent, identity, texts, sum(map(size_of, files))))
+    return sorted(places_found, key=lambda place: -place.nbytes)
+
+
+def other_versions(folder: Path) -> list[Path]:
+    """List the folders of states that other versions of textmover wrote."""
+    roots = [root for root in _roots(folder) if root.name != f"v{FORMAT}"]
+    return [root for root in roots if any(_state_paths(place) for place in place_folders(root))]
+
+
+def place_folders(root: Path) -> list[Path]:
+    """List the folders of encoders in the folder of a layout version."""
+    return [path for path in sorted(root.glob("*")) if PLACE.fullmatch(path.name) and path.is_dir()]
+
+
+def remove(folder: Path) -> int:
+    """Remove the states of all versions in a folder, but no other files; return the bytes freed."""
+    return sum(remove_place(place) for root in _roots(folder) for place in place_folders(root))
+
+
+def remove_place(place: Path) -> int:
+    """Remove the states of one encoder and empty folders, but no other files; return the bytes freed."""
+    freed = 0
+    for path in _state_paths(place):
+        freed += size_of(path)
+        path.unlink(missing_ok=True)
+    remove_leftovers(place)
+    with contextlib.suppress(OSError):  # other files or other encoders' states are there
+        place.rmdir()
+        place.parent.rmdir()
+    return freed
+
+
+def is_ours(path: Path) -> bool:
+    """Return whether textmover named a file of states; all others are left alone."""
+    return STATES.fullmatch(path.name) is not None
+
+
+def identity_in(path: Path) -> dict[str, str]:
+    """Read the identity from a file; unreadable entries are "?"."""
+    try:
+        record = read_json(path)
+    except (OSError, ValueError):
+        record = None
+    entries = record if isinstance(record, dict) else {}
+    return {name: str(entries.get(name, "?")) for name in ENTRIES}
+
+
+def last_used(path: Path) -> float:
+    """Time at which a file was last written or read; 0 if it no longer exists."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def size_of(path: Path) -> int:
+    """Size of a file in bytes; 0 if it no longer exists."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _roots(folder: Path) -> Iterator[Path]:
+    return (root for root in sorted(folder.glob("v*")) if ROOT.fullmatch(root.name) and root.is_dir())
+
+
+def _state_paths(place: Path) -> list[Path]:
+    return [
+        path
+        for path in sorted(place.glob("*"))
+        if path.name == IDENTITY or is_ours(path) or LEFTOVER.fullmatch(path.name) is not None
+    ]
+
+
+def _texts(path: Path) -> int:
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            return int(file.get_slice(LENGTHS).get_shape()[0])
+    except (OSError, SafetensorError):
+        return 0  # damaged: no text is usable

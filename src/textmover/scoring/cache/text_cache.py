@@ -33,10 +33,6 @@ class TextCache(Generic[Key, Chunk]):
         self.__dict__.update(state, _lock=new_lock())
         reset_after_fork(self)
 
-    def forked(self) -> None:
-        """Start empty in a forked child: another thread may have been writing at the time of the fork."""
-        self.clear()
-
     def __len__(self) -> int:
         """Number of cached texts."""
         return len(self._places)
@@ -47,6 +43,8 @@ class TextCache(Generic[Key, Chunk]):
             self._chunks.clear()
             self._places.clear()
             self.nbytes = 0
+
+    forked = clear  # another thread may have been writing at the time of the fork
 
     def find(self, texts: Iterable[Key]) -> list[tuple[list[Key], Chunk]]:
         """Look up texts; return the keys and the cached values of those found, chunk by chunk."""
