@@ -275,10 +275,10 @@ class LabelsDataModule(SourcesDataModule):
             )
         if unlabelled:
             about["without a label"] = f"{unlabelled} left out"
-        if self.without:
-            (training,), left_out = without_files([training], self.without, lambda item: [normalised_pair(*item.texts)])
-            names = ", ".join(file.path for file in self.without)
-            about["without the pairs of"] = f"{names} ({plural(left_out, 'item')} left out)"
+        (training,), left_out = without_files(
+            [training], self.without, lambda item: [normalised_pair(*item.texts)], "item"
+        )
+        about |= left_out
         training = sample_by_hash(training, self.most, lambda item: item.texts)
         parts = {HELD_BACK: held_back}
         self._check_sizes("items", {"training": training, **parts}, "give more")

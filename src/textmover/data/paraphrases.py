@@ -169,10 +169,8 @@ class ParaphrasesDataModule(SourcesDataModule):
         cluster_of = dict(zip(map(id, segments), clusters, strict=True))
         training, held_back = split_held_back(segments, self.held_back)
         about["held back"] = f"{self.held_back:.0%} by a hash, with all paraphrases of their paraphrases"
-        if self.without:
-            (training,), left_out = without_files([training], self.without, segment_pairs)
-            names = ", ".join(file.path for file in self.without)
-            about["without the pairs of"] = f"{names} ({plural(left_out, 'pair')} left out)"
+        (training,), left_out = without_files([training], self.without, segment_pairs, "pair")
+        about |= left_out
         training = sample_by_hash(training, self.most, lambda pair: pair.references)
         items, held_back_items = (
             [Paraphrase(pair.references, cluster_of[id(pair)]) for pair in part] for part in (training, held_back)
