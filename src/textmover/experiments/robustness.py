@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textmover.experiments.papers.layer_similarity import choose_texts
+from textmover.experiments.anisotropy import choose_texts
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.robustness import MetricRobustness, Robustness, Versions
 from textmover.meta_evaluation.significance.bootstrap import FEW, UNKNOWN, Interval, few_to_draw
