@@ -207,11 +207,9 @@ def judge(
         return Failure(question.judgements.name, question.dimension, reason)
     resampling = {"samples": options.samples, "permutations": options.permutations, "baseline": options.against}
     result = evaluated(question.judgements, question.dimension, usable, protocol, options, **resampling)
-    return (
-        result
-        if isinstance(result, Failure)
-        else AgreementResult(question, usable, result, _with_missing(result, rows))
-    )
+    if isinstance(result, Failure):
+        return result
+    return AgreementResult(question, usable, result, _with_missing(result, rows))
 
 
 def evaluated(

@@ -53,11 +53,6 @@ class Range:
         """Return the value of a stored choice unchanged."""
         return stored
 
-    @property
-    def first(self) -> Any:
-        """The lowest value."""
-        return self.low
-
 
 @dataclass(frozen=True)
 class Choices:
@@ -72,11 +67,6 @@ class Choices:
     def value(self, stored: Any) -> Any:
         """Return the value of a stored choice."""
         return json.loads(stored)
-
-    @property
-    def first(self) -> Any:
-        """The first value."""
-        return self.values[0]
 
 
 Space = Mapping[str, Range | Choices]
