@@ -245,7 +245,7 @@ def distribution_plot(name: str, scores: Vector) -> str:
     if len(scores):
         counts, edges = np.histogram(scores, bins=BINS, range=x_scale[:2])
         heights = FLAT_BOTTOM - counts / counts.max() * (FLAT_BOTTOM - 6)
-        bars = list(zip(x_scale.places(edges), x_scale.places(edges)[1:], heights, strict=False))
+        bars = list(zip(x_scale.at(edges), x_scale.at(edges)[1:], heights, strict=False))
         median = float(np.median(scores))
     return picture("distribution.svg.j2", name=name, scores=scores, across=x_scale, bars=bars, median=median)
 
@@ -258,7 +258,7 @@ def _coordinates(ratings: Vector, scores: Vector, *, flipped: bool) -> tuple[Vec
     inside = _inside(ratings, scores)
     x_scale = _axis(ratings, 0.03, LEFT, RIGHT)
     y_scale = _axis(scores, 0.04, *((TOP, BOTTOM) if flipped else (BOTTOM, TOP)))
-    return x_scale.places(ratings[inside]), y_scale.places(scores[inside]), x_scale, y_scale
+    return x_scale.at(ratings[inside]), y_scale.at(scores[inside]), x_scale, y_scale
 
 
 def _trend(ratings: Vector, scores: Vector, x_scale: Scale, y_scale: Scale) -> list[tuple[float, float]]:
