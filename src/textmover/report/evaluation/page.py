@@ -279,16 +279,12 @@ def _bin_views(
 def _lines(
     bins: Sequence[BinAgreement], colours: Mapping[str, int], names: Sequence[str], emphasised: Sequence[str]
 ) -> list[plots.BinLine]:
-    return [
-        plots.BinLine(
-            name,
-            colours[name],
-            [float(one.values[index]) for one in bins],
-            [(float(one.lower[index]), float(one.upper[index])) for one in bins],
-            name not in emphasised,
-        )
-        for index, name in enumerate(names)
-    ]
+    lines = []
+    for index, name in enumerate(names):
+        values = [float(one.values[index]) for one in bins]
+        ends = [(float(one.lower[index]), float(one.upper[index])) for one in bins]
+        lines.append(plots.BinLine(name, colours[name], values, ends, name not in emphasised))
+    return lines
 
 
 def _view(

@@ -125,17 +125,10 @@ def _print_words(found: Explanation) -> None:
     words, targets = ([one_line(word) for word in side.words] for side in (found.hypothesis, found.reference))
     adds = _contribution_cells(found)
     if found.pairs and found.pairs[0].penalty is not None:
-        rows = [
-            (
-                words[one.hypothesis],
-                targets[one.reference],
-                f"{one.similarity:.2f}",
-                f"{one.penalty:.2f}",
-                f"{one.mass:.3f}",
-                adds[one.hypothesis],
-            )
-            for one in found.pairs
-        ]
+        rows = []
+        for one in found.pairs:
+            figures = (f"{one.similarity:.2f}", f"{one.penalty:.2f}", f"{one.mass:.3f}")
+            rows.append((words[one.hypothesis], targets[one.reference], *figures, adds[one.hypothesis]))
         headers = ("word", "aligned with", "cosine", "penalty", "mass", "   adds")
         print_table(headers, rows, numbers=headers[2:5])
     elif found.pairs:

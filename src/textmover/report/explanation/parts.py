@@ -82,16 +82,9 @@ def _lines(found: Explanation, side: SideName, places: Sequence[range]) -> tuple
         first, several = words.start, len(words) > 1
         label = shortened(one_line(text.words[first]), LONGEST_LABEL) + (" …" if several else "")
         weighted = [one for one in words if text.weights[one] > 0]
-        lines.append(
-            Line(
-                label,
-                first,
-                bool(weighted) and unmatched.issuperset(weighted),
-                not weighted or (not several and text.spans[first] is None),
-                float(adds[words].sum()),
-                all(blank[one] for one in words),
-            )
-        )
+        alone = bool(weighted) and unmatched.issuperset(weighted)
+        special = not weighted or (not several and text.spans[first] is None)
+        lines.append(Line(label, first, alone, special, float(adds[words].sum()), all(blank[one] for one in words)))
     return tuple(lines)
 
 

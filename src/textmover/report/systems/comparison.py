@@ -155,16 +155,12 @@ def _pair_table(found: ComparedSystems) -> Table:
     headers = ("systems", "difference", "95 % interval", "bootstrap p", "randomisation p", "wins", "ties", "losses")
     rows = []
     for pair in found.pairs:
-        tests = (pair.bootstrap.p_value, pair.randomisation.p_value)
-        rows.append(
-            (
-                f"{pair.second} − {pair.first}",
-                f"{pair.bootstrap.difference:+.4f}",
-                f"{pair.bootstrap.low:+.4f} to {pair.bootstrap.high:+.4f}",
-                *(f"{one:.4f}" if one >= pair.least else p_value(one, pair.least) for one in tests),
-                *map(str, (pair.wins, pair.ties, pair.losses)),
-            )
-        )
+        gain = pair.bootstrap
+        gains = (f"{gain.difference:+.4f}", f"{gain.low:+.4f} to {gain.high:+.4f}")
+        tests = (gain.p_value, pair.randomisation.p_value)
+        p_values = [f"{one:.4f}" if one >= pair.least else p_value(one, pair.least) for one in tests]
+        counts = map(str, (pair.wins, pair.ties, pair.losses))
+        rows.append((f"{pair.second} − {pair.first}", *gains, *p_values, *counts))
     return Table(headers, rows)
 
 
