@@ -40,12 +40,7 @@ def value_range(lines: Sequence[BinLine]) -> tuple[float, float]:
 
 
 def line_plot(
-    lines: Sequence[BinLine],
-    bins: Sequence[Sequence[str]],
-    *,
-    title: str,
-    axis: str = "",
-    span: tuple[float, float] | None = None,
+    lines: Sequence[BinLine], bins: Sequence[Sequence[str]], *, title: str, axis: str, span: tuple[float, float]
 ) -> str:
     """Draw lines over bins as SVG, with names at their right ends and each bin's lines of text below it.
 
@@ -55,7 +50,7 @@ def line_plot(
     below = BOTTOM_MARGIN + BIN_LABEL_HEIGHT * max((len(texts) for texts in bins), default=0)
     height = max(LEAST_HEIGHT, LINE_TOP + LABEL_STEP * len(lines) + below + 8)
     bottom = height - below
-    y_scale = Scale(*(value_range(lines) if span is None else span), bottom, LINE_TOP)
+    y_scale = Scale(*span, bottom, LINE_TOP)
     gap = (LINE_RIGHT - LINE_LEFT - 24) / max(1, len(bins) - 1)
     first = LINE_LEFT + 24 if len(bins) > 1 else (LINE_LEFT + LINE_RIGHT) / 2
     positions = [first + gap * index for index in range(len(bins))]
