@@ -15,9 +15,9 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 FILES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
 TREES = {place: ast.parse(text) for place, text in FILES.items()}
 
-LINES = 62_860
-COMMAND_LINES = 3_192
-FILE_COUNT = 359
+LINES = 62_843
+COMMAND_LINES = 3_191
+FILE_COUNT = 357
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16
 ALLOWED_LONG_FILES = 0
 ALLOWED_LONG_FUNCTIONS = 1  # the loop of Sinkhorn

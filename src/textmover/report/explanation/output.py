@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from textmover.files import atomic_file, check_output, output_format
-from textmover.markdown_escaping import one_line
-from textmover.report.error_spans.records import print_marked
+from textmover.markdown_escaping import as_unicode, one_line
+from textmover.report.error_spans import print_marked
 from textmover.report.explanation.page import render_explanations
 from textmover.report.explanation.parts import decomposition, flag_notes, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, shades, step_of
@@ -235,11 +235,6 @@ def _write_text(stream: IO[str], explained: Iterable[ExplainedLine], *, several:
         if written is not None:
             stream.write(as_unicode(written.getvalue()))
         stream.flush()
-
-
-def as_unicode(text: str) -> str:
-    """Escape lone surrogates, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _write_json(stream: IO[str], explained: Iterable[ExplainedLine], *, listed: bool) -> None:
