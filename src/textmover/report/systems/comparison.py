@@ -222,14 +222,9 @@ def _pair_entry(pair: SystemPair, found: ComparedSystems) -> dict[str, Any]:
 
 def _segment_entry(comparison: Comparison, place: int) -> dict[str, Any]:
     row, found = comparison.row(place), comparison.found
-    texts = row.hypotheses or [None] * len(found.systems)
-    return {
-        "line": row.line,
-        "references": row.references,
-        "systems": {
-            name: {"score": found.scores[one, place], "text": texts[one]} for one, name in enumerate(found.systems)
-        },
-    }
+    entries = zip(found.systems, found.scores[:, place], row.hypotheses or [None] * len(found.systems), strict=True)
+    systems = {name: {"score": score, "text": text} for name, score, text in entries}
+    return {"line": row.line, "references": row.references, "systems": systems}
 
 
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 412.0, 8.0, 130.0  # edges of the plot within the SVG
