@@ -272,6 +272,17 @@ def test_a_column_that_no_name_tells_is_asked_for():
         checked([{"answer": "x", "german": "y", "rating": 1}])
 
 
+def test_of_several_columns_that_a_role_may_take_the_others_are_named():
+    rows = [{**row, "adequacy_score": 6 - row["rating"], "mt": "a text"} for row in clean_rows()]
+    found = {one.problem: one for one in checked(rows).findings}
+    ratings = found["several columns may hold the score"]
+    assert (ratings.first, ratings.training) == ("rating, adequacy_score", "rating is taken: name another with `score`")
+    assert found["several columns may hold the hypothesis"].first == "answer, mt"
+    named = checked(rows, given={"score": "adequacy_score", "hypothesis": "answer"})
+    assert not [one for one in named.findings if one.problem.startswith("several columns")]
+    assert "unusable" not in named.recipe
+
+
 def test_files_are_read_as_tables_in_memory(tmp_path):
     path = str(tmp_path / "rows.csv")
     pd.DataFrame(clean_rows()).rename(columns={"rating": "rating_mean"}).to_csv(path, index=False)

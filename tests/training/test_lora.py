@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from torch import nn
 
 from runs import write_ratings
 from textmover.checkpoints.loading import load_checkpoint
-from textmover.modules.encoder.lora import LoraConfig, add_lora, has_lora, merge_lora, merged_state
+from textmover.modules.encoder.lora import LoraConfig, LowRankLinear, add_lora, has_lora, merge_lora, merged_state
 from textmover.scoring import save_checkpoint
 from textmover.training import RatingsModule
 from textmover.training.optimization import OptimizerConfig, build_optimizer, layer_depths
@@ -115,6 +114,63 @@ def test_dropout_acts_in_training_alone(tiny_metric):
     assert not torch.equal(layer.train()(x), layer(x))
 
 
+def with_peft(linear, config, layer):
+    """The same layer of the package peft, with the same matrices."""
+    import peft
+
+    model = nn.ModuleDict({"layer": copy.deepcopy(linear)})
+    options = {"r": config.rank, "lora_alpha": config.alpha, "target_modules": ["layer"]}
+    peft.inject_adapter_in_model(peft.LoraConfig(**options), model)
+    model["layer"].load_state_dict(layer.state_dict())
+    return model["layer"]
+
+
+@pytest.mark.parametrize("shape", [(3,), (5, 3), (2, 5, 3)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_values_and_gradients_are_those_of_peft(shape, bias):
+    torch.manual_seed(0)
+    linear, config = nn.Linear(3, 4, bias=bias).double(), LoraConfig(rank=2, alpha=3.0)
+    layer = LowRankLinear(copy.deepcopy(linear).requires_grad_(False), config)
+    nn.init.normal_(layer.matrices[1])
+    other = with_peft(linear, config, layer).double()
+    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    factors = torch.randn(*shape[:-1], 4, dtype=torch.float64)
+    found = []
+    for one in (layer, other):
+        values = one(x)
+        trained = [parameter for parameter in one.parameters() if parameter.requires_grad]
+        found.append([values, *torch.autograd.grad((values * factors).sum(), [x, *trained])])
+    assert len(found[0]) == len(found[1]) == 4
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradcheck(layer, (x,))
+
+
+def test_under_autocast_the_values_are_those_of_bfloat16():
+    torch.manual_seed(0)
+    layer = LowRankLinear(nn.Linear(64, 32).requires_grad_(False), LoraConfig())
+    nn.init.normal_(layer.matrices[1], std=0.1)
+    x = torch.randn(5, 64, requires_grad=True)
+    expected = layer(x)
+    wanted = torch.autograd.grad(expected.sum(), [x, *layer.matrices])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        values = layer(x)
+        gradients = torch.autograd.grad(values.float().sum(), [x, *layer.matrices])
+    assert values.dtype == torch.bfloat16
+    assert [one.dtype for one in gradients] == [torch.float32] * 3
+    torch.testing.assert_close(values.float(), expected, rtol=0.05, atol=0.05)
+    for ours, theirs in zip(gradients, wanted, strict=True):
+        assert torch.nn.functional.cosine_similarity(ours.flatten(), theirs.flatten(), dim=0) > 0.999
+
+
+def test_the_state_has_the_names_of_peft(tiny_metric):
+    metric = tiny_metric()
+    layer = metric.encoder.model.encoder.layer[0].attention.self.query
+    add_lora(metric.encoder, LoraConfig(rank=2))
+    ours = metric.encoder.model.encoder.layer[0].attention.self.query
+    assert with_peft(layer, LoraConfig(rank=2), ours).state_dict().keys() == ours.state_dict().keys()
+
+
 @pytest.mark.parametrize(
     ("targets", "expected"),
     [
@@ -166,7 +222,7 @@ def test_merged_and_unmerged_score_the_same_under_plain_names(metric, targets):
     assert metric.state_dict().keys() == plain
     assert [one.requires_grad for one in metric.parameters()] == trainable
     assert not has_lora(metric.encoder)
-    assert not any("peft" in type(module).__module__ for module in metric.modules())
+    assert not any(isinstance(module, LowRankLinear) for module in metric.modules())
 
 
 def test_a_metric_with_matrices_is_saved_merged_and_stays_as_it_is(metric, tmp_path):
@@ -291,12 +347,6 @@ def test_a_state_of_another_rank_or_with_a_matrix_missing_is_refused(tiny_metric
         rest = {name: weight for name, weight in state.items() if name != lost}
         with pytest.raises(InputError, match="one of the three is missing"):
             merged_state(rest, LoraConfig(rank=4))
-
-
-def test_without_peft_it_is_named(tiny_metric, monkeypatch):
-    monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(InputError, match=r'not installed: pip install "textmover\[peft\]"'):
-        add_lora(tiny_metric().encoder, LoraConfig())
 
 
 def test_a_merged_module_is_not_fitted_again_as_a_whole(tmp_path, tiny_encoder):

@@ -116,7 +116,7 @@ def check_table(
     if scale and (len(scale) != 2 or not scale[0] < scale[1]):
         got = " ".join(f"{value:g}" for value in scale)
         raise InputError(f"Expected `scale` to be the lowest and the highest rating, as in 1 5, but got {got}.")
-    columns, annotator, unit = _columns(path, {name: column for name, column in (given or {}).items() if column})
+    columns, annotator, unit, doubtful = _columns(path, {role: name for role, name in (given or {}).items() if name})
     rows = [(f"{unit} {number}", row) for number, row in numbered_segments(path, columns)]
 
     def done(usable: list[Segment], summary: str, recipe: str | None, refusal: str = "") -> CheckedTable:
@@ -135,6 +135,7 @@ def check_table(
             findings += _found(f"{BEYOND} {bounds[0]:g} to {bounds[1]:g}", places, way_out, f"{beyond[0].score:g}")
             data["rating_range"] = list(bounds)
     data |= {"unusable": "leave-out"} if findings else {}
+    findings += [item._replace(rows=len(rows)) for item in doubtful]
     findings += _repeated(read, annotator) if segments else []
     if unfit := _nothing_to_learn(path, segments, findings):
         return done([], unfit[0], None, unfit[1])
@@ -168,8 +169,8 @@ def check_table(
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns, str | None, str]:
-    """Return columns by role, the annotator column, which is also a group, and the unit of row numbers."""
+def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns, str | None, str, list[TableProblem]]:
+    """Return columns by role, the annotator's, which is also a group, the unit of row numbers, and findings."""
     with contextlib.closing(open_tables(path)) as tables:
         table = next(tables)
         rows = [row for _, row in islice(table.rows, 100)]
@@ -180,12 +181,15 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     if len(names) == 1:  # perhaps a header with other separators
         check_columns(table.name, names, (("hypothesis", given.get("hypothesis", "hypothesis")),))
     assigned = {name: role for role, value in given.items() for name in ([value] if isinstance(value, str) else value)}
-    used, roles = set(assigned), dict(given)
+    used, roles, doubtful = set(assigned), dict(given), list[TableProblem]()
     for role in ("references", "hypothesis", "annotator", "source", "score"):
         free = [name for name in names if name not in used and re.fullmatch(ROLES[role], name, re.IGNORECASE)]
         if role not in roles and free:
             roles[role] = tuple(free) if role == "references" else free[0]
             used |= set(free) if role == "references" else {free[0]}
+            if len(free) > 1 and role not in ("references", "source"):
+                way_out = f"{free[0]} is taken: name another with `{role}`"
+                doubtful.append(TableProblem(f"several columns may hold the {role}", 0, ", ".join(free), way_out))
     for role, flag in (("hypothesis", "texts"), ("references", "references"), ("score", "ratings")):
         if role not in roles and (role != "references" or "source" not in roles):
             close = difflib.get_close_matches(role, [name for name in names if name not in used], n=1)
@@ -208,7 +212,7 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     groups = (*holding, *([annotator] if annotator else ()))
     learned = roles if "references" not in roles else given  # with references, use a source only on request
     columns = Columns(roles["hypothesis"], roles.get("references", ()), roles["score"], learned.get("source"), groups)
-    return columns, annotator, table.unit
+    return columns, annotator, table.unit, doubtful
 
 
 def _column_summary(columns: Columns) -> str:

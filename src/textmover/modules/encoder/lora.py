@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from textmover.modules.encoder.encoder import Encoder
-from textmover.types import InputError, check_whole, needs_extra
+from textmover.types import InputError, check_whole
 
 LORA_A, LORA_B, BASE = ".lora_A.default.weight", ".lora_B.default.weight", ".base_layer."
-"""peft's names of an adapted layer's two matrices, and of its original weight."""
+"""Names of an adapted layer's two matrices, and of its original weight, as in the package peft."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,73 @@ class LoraConfig:
         return self.alpha / self.rank
 
 
+class LowRankLinear(nn.Module):
+    """Linear layer with a frozen weight and a low-rank update; the state has the names of the package peft.
+
+    Without dropout, the layer adds the update to the weight and multiplies once. This is faster than a second path for
+    the update, whose elementwise operations on activations cost more than its products.
+    """
+
+    def __init__(self, base_layer: nn.Linear, config: LoraConfig) -> None:
+        super().__init__()
+        self.base_layer, self.scaling = base_layer, config.scaling
+        place = {"device": base_layer.weight.device, "dtype": _at_least_float32(base_layer.weight.dtype)}
+        self.lora_dropout = nn.Dropout(config.dropout)
+        self.lora_A = nn.ModuleDict({"default": nn.Linear(base_layer.in_features, config.rank, False, **place)})
+        self.lora_B = nn.ModuleDict({"default": nn.Linear(config.rank, base_layer.out_features, False, **place)})
+        nn.init.zeros_(self.matrices[1])
+
+    @property
+    def matrices(self) -> tuple[Tensor, Tensor]:
+        """The update's matrices ``A [r, in]`` and ``B [out, r]``."""
+        down, up = self.lora_A["default"].weight, self.lora_B["default"].weight
+        assert isinstance(down, Tensor)
+        assert isinstance(up, Tensor)
+        return down, up
+
+    @property
+    def weight(self) -> Tensor:
+        """The frozen weight, which some encoders read for its dtype."""
+        return self.base_layer.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the products of vectors ``[..., in]`` with the updated weight, ``[..., out]``."""
+        down, up = self.matrices
+        if self.training and self.lora_dropout.p:
+            update = F.linear(F.linear(self.lora_dropout(x).to(down.dtype), down), up)
+            base: Tensor = self.base_layer(x)
+            return base + (self.scaling * update).to(base.dtype)
+        device = x.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
+        with torch.autocast(device, enabled=False):
+            plain = self.base_layer.weight, self.base_layer.bias
+            return _UpdatedProduct.apply(x.to(dtype), *plain, down, up, self.scaling)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _UpdatedProduct(torch.autograd.Function):
+    """Product ``x (W + s B A)ᵀ + b`` with gradients for ``x``, ``A`` and ``B``, and none as large as ``W``."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, down: Tensor, up: Tensor, scaling: float
+    ) -> Tensor:
+        updated = torch.addmm(weight.to(up.dtype), up, down, alpha=scaling).to(x.dtype)
+        ctx.save_for_backward(x, updated, down, up)
+        ctx.scaling = scaling
+        return F.linear(x, updated, None if bias is None else bias.to(x.dtype))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, updated, down, up = ctx.saved_tensors
+        with torch.autocast(x.device.type, enabled=False):
+            rows, flat = gradient.reshape(-1, gradient.shape[-1]), x.reshape(-1, x.shape[-1])
+            of_x = (rows @ updated).view_as(x) if ctx.needs_input_grad[0] else None
+            of_down = ctx.scaling * ((rows @ up.to(x.dtype)).T @ flat).to(down.dtype)
+            of_up = ctx.scaling * (rows.T @ (flat @ down.to(x.dtype).T)).to(up.dtype)
+        return of_x, None, None, of_down, of_up, None
+
+
 def has_lora(encoder: nn.Module) -> bool:
     """Return whether an encoder has unmerged LoRA matrices."""
     return any(name.endswith(LORA_A) for name, _ in encoder.named_parameters())
@@ -60,8 +129,6 @@ def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
     Layers frozen by ``freeze_layers`` get no LoRA matrices. The outputs stay the same until the first step. An encoder
     that shares weights with others is separated from them first.
     """
-    with needs_extra("peft", "the package peft for LoRA"):
-        import peft
     if not isinstance(encoder, Encoder):
         raise InputError(
             f"Expected LoRA on an encoder with layers, but got {type(encoder).__name__}: train with `layer: 0` and "
@@ -73,12 +140,12 @@ def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
     encoder.run_with(None)
     model: nn.Module = encoder.model
     targets = _targets(model, config.targets)
-    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    peft.inject_adapter_in_model(
-        peft.LoraConfig(r=config.rank, lora_alpha=config.alpha, lora_dropout=config.dropout, target_modules=targets),
-        model,
-    )
-    model.trained_before_lora = trained  # type: ignore[assignment]
+    model.trained_before_lora = [  # type: ignore[assignment]
+        name for name, parameter in model.named_parameters() if parameter.requires_grad
+    ]
+    model.requires_grad_(False)
+    for name in targets:
+        _replace(model, name, LowRankLinear(model.get_submodule(name), config))  # type: ignore[arg-type]
 
 
 def _targets(model: nn.Module, wanted: str | list[str]) -> list[str]:
@@ -118,18 +185,14 @@ def merge_lora(encoder: Encoder) -> None:
     model: nn.Module = encoder.model
     if not has_lora(encoder):
         raise InputError("Expected an encoder with LoRA, but got a plain one: there is nothing to merge.")
-    adapted = [(name, module) for name, module in model.named_modules() if hasattr(module, "lora_A")]
+    adapted = [(name, module) for name, module in model.named_modules() if isinstance(module, LowRankLinear)]
     for name, module in adapted:
-        plain: Any = module.get_base_layer()
-        down, up = module.lora_A["default"].weight, module.lora_B["default"].weight
-        update = low_rank_update(down, up, module.scaling["default"])
-        plain.weight.copy_(added(plain.weight, update))
-        parent, _, last = name.rpartition(".")
-        setattr(model.get_submodule(parent), last, plain)
+        module.weight.copy_(added(module.weight, low_rank_update(*module.matrices, module.scaling)))
+        _replace(model, name, module.base_layer)
     trained: Any = model.trained_before_lora
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name in trained)
-    del model.trained_before_lora, model.peft_config
+    del model.trained_before_lora
     encoder.run_with(None)
 
 
@@ -165,10 +228,19 @@ def merged_state(state: Mapping[str, Tensor], config: LoraConfig) -> dict[str, T
 
 def low_rank_update(down: Tensor, up: Tensor, scaling: float) -> Tensor:
     """Return the update of the weight ``[out, in]`` by the two matrices, in at least float32."""
-    dtype = torch.promote_types(up.dtype, torch.float32)
+    dtype = _at_least_float32(up.dtype)
     return scaling * (up.detach().to(dtype) @ down.detach().to(dtype))
 
 
 def added(weight: Tensor, update: Tensor) -> Tensor:
     """Return the sum in the weight's dtype."""
     return (weight.detach() + update).to(weight.dtype)  # added in the wider dtype
+
+
+def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)
+
+
+def _replace(model: nn.Module, name: str, module: nn.Module) -> None:
+    parent, _, last = name.rpartition(".")
+    setattr(model.get_submodule(parent), last, module)
