@@ -31,15 +31,7 @@ __all__ = [
     "score",
 ]
 
-__getattr__ = names_of(
-    __name__,
-    {
-        "textmover.metrics": ("TextMoverBERTScore", "TextMoverScore"),
-        "textmover.modules": ("MetricConfig", "MetricModel"),
-        "textmover.scoring": ("EncoderMemory", "Scorer", "score"),
-        "textmover.types": ("InputError", "Segment", "SegmentMetric", "SegmentScores"),
-    },
-)
+__getattr__ = names_of(__name__, __file__)
 
 
 def __dir__() -> list[str]:

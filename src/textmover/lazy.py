@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import ast
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def names_of(package: str, names: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Build the ``__getattr__`` of a package.
+def names_of(package: str, file: str) -> Callable[[str], Any]:
+    """Build the ``__getattr__`` of a package: it imports the names that the file imports ``if TYPE_CHECKING``.
 
     Args:
         package: Name of the package.
-        names: Public names by the module that defines them.
+        file: Path of its ``__init__.py``.
 
     Returns:
         A function that returns the value of a name, and raises AttributeError for unknown names.
-
-    Example:
-        >>> names_of("package", {"math": ("pi", "sqrt")})("sqrt")(9)
-        3.0
     """
-    homes = {name: module for module, exported in names.items() for name in exported}
+    conditional = [node for node in ast.parse(Path(file).read_text(encoding="utf-8")).body if isinstance(node, ast.If)]
+    imports = [node for block in conditional for node in block.body if isinstance(node, ast.ImportFrom)]
+    homes = {one.name: str(node.module) for node in imports for one in node.names}
 
     def load(name: str) -> Any:
         if name not in homes:

@@ -27,6 +27,11 @@ def one_line(text: str) -> str:
     )
 
 
+def as_unicode(text: str) -> str:
+    """Escape lone surrogates, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def markdown_text(text: str) -> str:
     r"""Escape a text so that Markdown renders it literally.
 

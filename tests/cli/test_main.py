@@ -63,7 +63,7 @@ def test_help_fits_one_screen_and_loads_no_package(columns, most):
         ("score", "--on-error", "textmover.readers.row_streams:OnError"),
         ("score", "--missing-references", "textmover.readers.row_streams:MissingReferences"),
         ("explain", "--format", "textmover.report.explanation.output:FORMATS"),
-        ("errors", "--format", "textmover.report.error_spans.output:FORMATS"),
+        ("errors", "--format", "textmover.report.error_spans:FORMATS"),
         ("errors", "--fail-on", "textmover.types:SEVERITIES"),
         ("compare", "--format", "textmover.cli.commands.compare:SUFFIXES"),
         ("rank", "--format", "textmover.cli.commands.rank:SUFFIXES"),

@@ -6,7 +6,7 @@ import threading
 import pytest
 from tests.cli.shared import SIGNALS, send
 
-from textmover.report.error_spans import output
+from textmover.report import error_spans
 from textmover.runs import distributed
 from textmover.runs.exit_codes_and_signals import Terminated, sigterm_as_interrupt
 from textmover.types import InputError
@@ -42,7 +42,7 @@ def test_nothing_is_left_of_a_run_without_a_shard(run, command, tmp_path, after_
 def test_finished_marks_are_told_and_taken_up(run, texts, tiny_encoder, tmp_path, monkeypatch, sent, code):
     command = ("errors", "-i", *texts, "--encoder", tiny_encoder, "--device", "cpu", "--output")
     whole = run(*command, "whole.jsonl").ok()
-    mark, lines = output.text_record, list[int]()
+    mark, lines = error_spans.text_record, list[int]()
 
     def record(one):
         lines.append(one.line)
@@ -50,7 +50,7 @@ def test_finished_marks_are_told_and_taken_up(run, texts, tiny_encoder, tmp_path
             send(sent)
         return mark(one)
 
-    monkeypatch.setattr(output, "text_record", record)
+    monkeypatch.setattr(error_spans, "text_record", record)
     monkeypatch.setattr("textmover.cli.commands.errors.CHUNK", 1)
     said = "textmover: interrupted: 1 finished shard is kept in m.jsonl.parts, continue with --resume\n"
     assert run(*command, "m.jsonl") == (code, "", said)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from textmover.data import batching
 from textmover.data.batching import LengthBuckets, MixedBatches, PartLoader, TrainingLoader
 from textmover.data.error_spans import MarkedBatch
 from textmover.data.labelled import LabelBatch
@@ -44,8 +45,9 @@ def positions(loader):
 
 
 @pytest.mark.parametrize("pool", [1, 3, 100])
-def test_every_segment_comes_once_an_epoch(pool):
-    buckets = LengthBuckets(list(range(53)), 8, pool=pool)
+def test_every_segment_comes_once_an_epoch(monkeypatch, pool):
+    monkeypatch.setattr(batching, "POOL", pool)
+    buckets = LengthBuckets(list(range(53)), 8)
     batches = buckets.batches(epoch=4)
     assert sorted(place for batch in batches for place in batch) == list(range(53))
     assert len(batches) == len(buckets) == 7
@@ -60,10 +62,12 @@ def test_the_order_follows_from_seed_and_epoch_alone():
     assert first.batches(3) != LengthBuckets(lengths, 4, seed=2).batches(3)
 
 
-def test_batches_hold_segments_of_like_length():
+def test_batches_hold_segments_of_like_length(monkeypatch):
     lengths = np.random.default_rng(0).integers(5, 100, size=2000)
     spread = lambda batches: np.mean([np.ptp(lengths[batch]) for batch in batches])  # noqa: E731
-    assert spread(LengthBuckets(lengths, 16).batches(0)) < 0.1 * spread(LengthBuckets(lengths, 16, pool=1).batches(0))
+    pooled = spread(LengthBuckets(lengths, 16).batches(0))
+    monkeypatch.setattr(batching, "POOL", 1)
+    assert pooled < 0.1 * spread(LengthBuckets(lengths, 16).batches(0))
 
 
 def test_items_of_different_groups_do_not_meet():
@@ -107,12 +111,6 @@ def test_the_sources_of_a_mixture_are_spread_over_the_epoch():
     mixed = MixedBatches([LengthBuckets([1] * 100, 2), LengthBuckets([1] * 100, 2)], [50, 50])
     turns = [source for source, _ in mixed.batches(0)]
     assert 10 < sum(turns[:50]) < 40
-
-
-@pytest.mark.parametrize(("batch_size", "pool"), [(0, 1), (4, 0)])
-def test_sizes_below_one_are_refused(batch_size, pool):
-    with pytest.raises(InputError, match="at least 1"):
-        LengthBuckets([1, 2], batch_size, pool=pool)
 
 
 def test_a_loader_goes_on_where_its_saved_place_was():

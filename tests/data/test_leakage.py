@@ -177,4 +177,5 @@ def test_a_pair_is_left_out_in_either_order_and_with_other_punctuation(tmp_path)
         ("A dog is running through the grass\tThe dog is walking", "A dog is running.\tThe dog is walking.")
     ):
         file = PairFile(write_table(tmp_path / f"{place}.tsv", "hypothesis\treference", [pair]))
-        assert without_files([rows], [file], segment_pairs) == ([[rows[1 - place]]], 1)
+        kept, note = without_files([rows], [file], segment_pairs)
+        assert (kept, "(1 segment left out)" in note["without the pairs of"]) == ([[rows[1 - place]]], True)

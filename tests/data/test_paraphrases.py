@@ -5,7 +5,7 @@ import pytest
 
 from data_files import all_items, source_of, texts_of, write_table
 from textmover.data import LabelColumns, PairFile, ParaphrasesDataModule
-from textmover.data.paraphrases import Paraphrase, mine_by_overlap, nearest_others
+from textmover.data.paraphrases import nearest_others, tf_idf
 from textmover.data.split import is_held_back, normalise_reference
 from textmover.types import InputError
 
@@ -51,11 +51,10 @@ def test_negatives_are_mined_by_overlap_among_other_clusters_and_said_so(pairs, 
     source = read([pairs], columns=BOTH, negatives=count)
     known = {item.texts[0]: item.cluster for item in source.items}
     for item in source.items:
-        assert len(item.negatives) == len(item.negative_clusters) == count
-        assert item.cluster not in item.negative_clusters
-        assert [known[text] for text in item.negatives] == list(item.negative_clusters)
-        for text in item.negatives:
-            assert set(text.lower().split()) & set(item.texts[0].lower().split())
+        assert len(item.negatives) == count
+        for negative in item.negatives:
+            assert known[negative.texts[0]] == negative.cluster != item.cluster
+            assert set(negative.texts[0].lower().split()) & set(item.texts[0].lower().split())
     assert source.describe()["mined negatives"] == f"{count} to a pair, by overlap"
     assert "Nobody judged the negatives" in source.notice
     assert "share the most words" in source.notice
@@ -74,8 +73,7 @@ def test_nearest_others_are_those_of_brute_force():
 
 
 def test_texts_without_words_have_neighbours_too():
-    items = [Paraphrase((text, text), number) for number, text in enumerate(["?", "!", "a cat"])]
-    assert [len(places) for places in mine_by_overlap(items, 2)] == [2, 2, 2]
+    assert [len(places) for places in nearest_others(tf_idf(["?", "!", "a cat"]), range(3), 2)] == [2, 2, 2]
 
 
 def test_of_equal_ones_the_first_are_the_nearest():
@@ -95,7 +93,7 @@ def test_paraphrases_whose_link_is_not_trained_on_are_no_negatives_of_each_other
     about_rice = [item for item in source.items if "rice" in item.texts[0]]
     assert 2 <= len(about_rice) < 11
     assert len({item.cluster for item in about_rice}) == 1
-    assert not any("rice" in text for item in about_rice for text in item.negatives)
+    assert not any("rice" in negative.texts[0] for item in about_rice for negative in item.negatives)
 
 
 def test_a_part_of_paraphrases_of_one_another_is_refused_as_it_is_read(tmp_path):
@@ -112,9 +110,8 @@ def test_too_few_clusters_to_mine_from(tmp_path):
     path = write_table(tmp_path / "one.tsv", "a\tb", (f"same\tb{n}" for n in range(20)))
     with pytest.raises(InputError, match=r"the training part, but got 20 in 1 cluster of"):
         read([path], columns=BOTH, negatives=1, held_back=0.0)
-    items = [Paraphrase(("same", f"b{n}"), 0) for n in range(5)]
     with pytest.raises(InputError, match="at least 1 text of other paraphrases"):
-        mine_by_overlap(items, 1)
+        nearest_others(tf_idf(["same"] * 5), [0] * 5, 1)
 
 
 def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):

@@ -285,7 +285,7 @@ def test_names_beside_lines_do_not_overlap_and_keep_their_order(seed):
 
 def test_lines_have_gaps_where_there_is_no_value():
     lines = [plots.BinLine("gap", 0, [0.1, math.nan, 0.3, 0.4]), plots.BinLine("none", 1, [math.nan] * 4)]
-    picture = plots.line_plot(lines, [("a<b", "n 1")] * 4, title="t")
+    picture = plots.line_plot(lines, [("a<b", "n 1")] * 4, title="t", axis="", span=plots.value_range(lines))
     (path,) = re.findall(r'class="line" d="([^"]+)"', picture)
     assert path.count("M") == 2
     assert path.count("L") == 1
@@ -300,7 +300,8 @@ def test_muted_lines_lie_behind_and_have_no_intervals():
         plots.BinLine("front", 0, [0.5, 0.6], ends),
         plots.BinLine("back", 1, [0.9, 0.6], [(-5.0, 5.0)] * 2, muted=True),
     )
-    picture = plots.line_plot([front, back], [("a", "b")] * 2, title="t")
+    span = plots.value_range([front, back])
+    picture = plots.line_plot([front, back], [("a", "b")] * 2, title="t", axis="", span=span)
     assert picture.index('class="series m1 muted"') < picture.index('class="series m0"')
     assert picture.count('class="whisker"') == 1
     low, high = plots.value_range([front, back])
@@ -311,13 +312,14 @@ def test_muted_lines_lie_behind_and_have_no_intervals():
 def test_pictures_can_share_a_scale():
     heights = []
     for values in ([0.1, 0.2], [0.1, 0.9]):
-        picture = plots.line_plot([plots.BinLine("m", 0, values)], [("a",)] * 2, title="t", span=(0.0, 1.0))
+        picture = plots.line_plot([plots.BinLine("m", 0, values)], [("a",)] * 2, title="t", axis="", span=(0.0, 1.0))
         heights.append(float(re.search(r'<circle cx="[\d.]+" cy="([\d.]+)"', picture)[1]))
     assert heights[0] == heights[1]
 
 
 def test_a_single_bin_and_long_names():
-    picture = plots.line_plot([plots.BinLine("x" * 60, 0, [0.5])], [("all", "n 3")], title="t", axis="Kendall's τ-b")
+    line = plots.BinLine("x" * 60, 0, [0.5])
+    picture = plots.line_plot([line], [("all", "n 3")], title="t", axis="Kendall's τ-b", span=plots.value_range([line]))
     assert ">Kendall&#x27;s τ-b</text>" in picture
     assert "x" * 17 + "…" in picture
     assert "nan" not in picture

@@ -61,31 +61,4 @@ __all__ = [
     "read_tac",
 ]
 
-__getattr__ = names_of(
-    __name__,
-    {
-        "textmover.data.datamodule": ("RatingsDataModule",),
-        "textmover.data.error_spans": ("MadeErrorsDataModule", "MarkedDataModule"),
-        "textmover.data.generated.acceptability": ("AcceptabilityDataModule",),
-        "textmover.data.generated.contrasts": ("ContrastsDataModule", "RewordedFile"),
-        "textmover.data.generated.datamodule": ("PerturbedDataModule",),
-        "textmover.data.generated.records_datamodule": ("RecordsDataModule",),
-        "textmover.data.labelled": ("LabelColumns", "LabelsDataModule"),
-        "textmover.data.mixture": ("MixtureDataModule",),
-        "textmover.data.leakage": ("PairFile",),
-        "textmover.data.paraphrases": ("ParaphrasesDataModule",),
-        "textmover.readers.error_spans": ("MarkedColumns", "read_marked"),
-        "textmover.readers.judgements": (
-            "ReadyScores",
-            "SetDescription",
-            "built_in_descriptions",
-            "load_description",
-            "read_coco_captions",
-            "read_darr",
-            "read_judgements",
-            "read_scores",
-            "read_tac",
-        ),
-        "textmover.readers.segments": ("Columns", "read_lines", "read_segments"),
-    },
-)
+__getattr__ = names_of(__name__, __file__)

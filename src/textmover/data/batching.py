@@ -10,29 +10,22 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from textmover.data.training_sources import Source, Tokenize
-from textmover.types import InputError
+
+POOL = 32  # batches whose items are sorted by length together
 
 
 class LengthBuckets:
     """Batches of items of similar length. Their order depends only on seed and epoch.
 
-    The items are shuffled, cut into pools of ``pool`` batches, sorted by length within each pool and cut into batches,
-    which are shuffled. With groups, each batch holds items of one group only.
+    The items are shuffled, cut into pools of :data:`POOL` batches, sorted by length within each pool and cut into
+    batches, which are shuffled. With groups, each batch holds items of one group only.
     """
 
     def __init__(
-        self,
-        lengths: Sequence[int],
-        batch_size: int,
-        *,
-        seed: int = 0,
-        pool: int = 32,
-        groups: Sequence[str] | None = None,
+        self, lengths: Sequence[int], batch_size: int, *, seed: int = 0, groups: Sequence[str] | None = None
     ) -> None:
-        if batch_size < 1 or pool < 1:
-            raise InputError(f"Expected `batch_size` and `pool` to be at least 1, but got {batch_size} and {pool}.")
         self.lengths = np.asarray(lengths)
-        self.batch_size, self.seed, self.pool = batch_size, seed, pool
+        self.batch_size, self.seed = batch_size, seed
         labels = np.zeros(len(lengths), dtype=np.int64) if groups is None else np.unique(groups, return_inverse=True)[1]
         self._members = [np.flatnonzero(labels == label) for label in range(int(labels.max(initial=0)) + 1)]
 
@@ -47,7 +40,7 @@ class LengthBuckets:
 
     def _cut(self, members: np.ndarray[Any, Any], rng: np.random.Generator) -> list[list[int]]:
         order = members[rng.permutation(len(members))]
-        size = self.pool * self.batch_size
+        size = POOL * self.batch_size
         pools = [order[start : start + size] for start in range(0, len(order), size)]
         ordered = np.concatenate([pool[np.argsort(self.lengths[pool], kind="stable")] for pool in [*pools, order[:0]]])
         return [ordered[at : at + self.batch_size].tolist() for at in range(0, len(ordered), self.batch_size)]

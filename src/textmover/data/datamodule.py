@@ -17,7 +17,7 @@ from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups,
 from textmover.data.training_sources import RatedSource, Source, Tokenize, check_judged, check_least
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import named_tables, rows_where, unique_files
-from textmover.types import InputError, Segment, plural
+from textmover.types import InputError, Segment
 from textmover.types.argument_checks import CheckedArguments
 
 logger = logging.getLogger(__name__)
@@ -321,11 +321,7 @@ class RatingsDataModule(SourcesDataModule):
             held_back = [item for part in on_one_scale(validation, self.scales).values() for item in part]
         else:
             about["held back"] = share_note(self.held_back, self.held_back_by, segments, held_back)
-        if self.without:
-            names = ", ".join(file.path for file in self.without)
-            about["without the pairs of"] = f"{names} ({plural(left_out, 'segment')} left out)"
-            logger.info("Ratings: excluded %s that occur in %s", plural(left_out, "segment"), names)
-        return segments, held_back, about
+        return segments, held_back, {**about, **left_out}
 
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:
         left_out: list[InputError] | None = None if self.unusable == "refuse" else []

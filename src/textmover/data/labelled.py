@@ -125,21 +125,19 @@ def label_names(task: str | None, labels: Sequence[str] | Mapping[str, str] | No
     """
     if task is not None:
         check_choice("task", task, TASKS)
-    task_entry = None if task is None else TASKS[task]
-    if task_entry is None and labels is None:
+    elif labels is None:
         raise InputError("Expected a `task` or `labels`, to know the classes, but got neither: name one of the two.")
-    by_user = {key.casefold(): name for key, name in labels.items()} if isinstance(labels, Mapping) else {}
+    entry = LabelTask(LabelColumns(), ()) if task is None else TASKS[task]
     if labels is not None and not isinstance(labels, Mapping):
-        classes: tuple[str, ...] = tuple(labels)
-        numbers, written = classes, {name.casefold(): name for name in classes}
+        numbers = classes = tuple(labels)
+        written = {name.casefold(): name for name in classes}
     else:
-        task_labels = () if task_entry is None else task_entry.labels
-        classes = tuple(dict.fromkeys([*(by_user.get(name, name) for name in task_labels), *by_user.values()]))
-        numbers = task_labels
-        written = {name.casefold(): name for name in classes} | {name: by_user.get(name, name) for name in task_labels}
-        if task_entry is not None:
-            written |= {alias: by_user.get(name, name) for alias, name in task_entry.written.items()}
-        written |= by_user
+        by_user = {key.casefold(): name for key, name in (labels or {}).items()}
+        numbers = entry.labels
+        classes = tuple(dict.fromkeys([*(by_user.get(name, name) for name in numbers), *by_user.values()]))
+        spellings = {**dict(zip(numbers, numbers, strict=True)), **entry.written}
+        written = {name.casefold(): name for name in classes}
+        written |= {spelling: by_user.get(name, name) for spelling, name in spellings.items()} | by_user
     if len(set(classes)) < max(2, len(classes)):
         raise InputError(f"Expected at least two classes, each named once, but got {', '.join(classes) or 'none'}.")
     return LabelNames(classes, tuple(name.casefold() for name in numbers), written)
@@ -275,10 +273,10 @@ class LabelsDataModule(SourcesDataModule):
             )
         if unlabelled:
             about["without a label"] = f"{unlabelled} left out"
-        if self.without:
-            (training,), left_out = without_files([training], self.without, lambda item: [normalised_pair(*item.texts)])
-            names = ", ".join(file.path for file in self.without)
-            about["without the pairs of"] = f"{names} ({plural(left_out, 'item')} left out)"
+        (training,), left_out = without_files(
+            [training], self.without, lambda item: [normalised_pair(*item.texts)], "item"
+        )
+        about |= left_out
         training = sample_by_hash(training, self.most, lambda item: item.texts)
         parts = {HELD_BACK: held_back}
         self._check_sizes("items", {"training": training, **parts}, "give more")

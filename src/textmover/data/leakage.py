@@ -14,7 +14,7 @@ from itertools import chain
 from textmover.data.split import Item, normalise_reference
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import MemoryTable, open_tables, rows_where
-from textmover.types import InputError
+from textmover.types import InputError, plural
 from textmover.types.segments import ComparedText
 
 logger = logging.getLogger(__name__)
@@ -62,14 +62,20 @@ def read_pairs(file: PairFile) -> set[Pair]:
 
 
 def without_files(
-    parts: Sequence[Sequence[Item]], files: Sequence[PairFile], pairs: Callable[[Item], Iterable[Pair]]
-) -> tuple[list[list[Item]], int]:
-    """Remove the items that are pairs of files, in either order; also return the number of removed items."""
+    parts: Sequence[Sequence[Item]],
+    files: Sequence[PairFile],
+    pairs: Callable[[Item], Iterable[Pair]],
+    unit: str = "segment",
+) -> tuple[list[list[Item]], dict[str, str]]:
+    """Remove the items that are pairs of files, in either order; also return their number as an entry of the card."""
     if not files:
-        return [list(part) for part in parts], 0
+        return [list(part) for part in parts], {}
     excluded = set().union(*map(read_pairs, files))
     kept = [[item for item in part if excluded.isdisjoint(pairs(item))] for part in parts]
-    return kept, sum(map(len, parts)) - sum(map(len, kept))
+    number = plural(sum(map(len, parts)) - sum(map(len, kept)), unit)
+    names = ", ".join(file.path for file in files)
+    logger.info("Excluded %s that occur in %s", number, names)
+    return kept, {"without the pairs of": f"{names} ({number} left out)"}
 
 
 def segment_pairs(segment: ComparedText) -> set[Pair]:

@@ -51,8 +51,7 @@ class Paraphrase:
 
     texts: tuple[str, ...]
     cluster: int  # id of all texts connected by paraphrases, directly or indirectly
-    negatives: tuple[str, ...] = ()  # similar texts of other clusters
-    negative_clusters: tuple[int, ...] = ()
+    negatives: tuple[Paraphrase, ...] = ()  # of other clusters, with similar first texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,24 +78,20 @@ class ParaphraseSource(Source[Paraphrase]):
 
     def columns(self, items: Sequence[Paraphrase], tokenize: Tokenize) -> dict[str, Any]:
         """Return the tokenised pairs and negatives, with their clusters."""
-        negatives = [text for item in items for text in item.negatives]
+        negatives = [negative.texts[0] for item in items for negative in item.negatives]
         return {
             "hypotheses": tokenize([item.texts[0] for item in items]),
             "references": tokenize([item.texts[1] for item in items]),
             "negatives": tokenize(negatives) if negatives else None,
-            "clusters": torch.tensor([(item.cluster, *item.negative_clusters) for item in items]),
+            "clusters": torch.tensor([[one.cluster for one in (item, *item.negatives)] for item in items]),
         }
 
     def take_negatives(self, chosen: Sequence[Sequence[int]]) -> None:
-        """Set the negatives of each training pair: the first texts of the pairs at the given indices."""
-        negative_items = [[self.items[index] for index in places] for places in chosen]
+        """Set the negatives of each training pair: the pairs at the given indices."""
+        pairs = list(self.items)
         self.items[:] = [
-            replace(
-                item,
-                negatives=tuple(negative.texts[0] for negative in own_negatives),
-                negative_clusters=tuple(negative.cluster for negative in own_negatives),
-            )
-            for item, own_negatives in zip(self.items, negative_items, strict=True)
+            replace(item, negatives=tuple(pairs[index] for index in places))
+            for item, places in zip(pairs, chosen, strict=True)
         ]
 
 
@@ -169,10 +164,8 @@ class ParaphrasesDataModule(SourcesDataModule):
         cluster_of = dict(zip(map(id, segments), clusters, strict=True))
         training, held_back = split_held_back(segments, self.held_back)
         about["held back"] = f"{self.held_back:.0%} by a hash, with all paraphrases of their paraphrases"
-        if self.without:
-            (training,), left_out = without_files([training], self.without, segment_pairs)
-            names = ", ".join(file.path for file in self.without)
-            about["without the pairs of"] = f"{names} ({plural(left_out, 'pair')} left out)"
+        (training,), left_out = without_files([training], self.without, segment_pairs, "pair")
+        about |= left_out
         training = sample_by_hash(training, self.most, lambda pair: pair.references)
         items, held_back_items = (
             [Paraphrase(pair.references, cluster_of[id(pair)]) for pair in part] for part in (training, held_back)
@@ -191,7 +184,8 @@ class ParaphrasesDataModule(SourcesDataModule):
         source.negatives, source.mining = self.negatives, self.mining
         source.notice = " ".join(filter(None, [self.notice, NOTICES[mined]]))
         if mined == "overlap":
-            source.take_negatives(mine_by_overlap(source.items, self.negatives))
+            vectors = tf_idf([item.texts[0] for item in items])
+            source.take_negatives(nearest_others(vectors, [item.cluster for item in items], self.negatives))
         logger.info("Paraphrases: %s to train on, %d held back", plural(len(training), "pair"), len(held_back))
         return [source]
 
@@ -209,12 +203,6 @@ class ParaphrasesDataModule(SourcesDataModule):
             labelled = rows_where(items, self.where, name)
             pairs = [(row.texts[0], row.texts[1]) for row in labelled if row.label == paraphrase_class]
         return [Segment(first, (first, second)) for first, second in pairs]
-
-
-def mine_by_overlap(items: Sequence[Paraphrase], count: int) -> list[list[int]]:
-    """Return for each pair the indices of the other pairs whose first texts share the most words."""
-    vectors = tf_idf([item.texts[0] for item in items])
-    return nearest_others(vectors, [item.cluster for item in items], count)
 
 
 def nearest_others(vectors: Any, clusters: Sequence[int], count: int) -> list[list[int]]:

@@ -32,7 +32,6 @@ ROLES = {
 FEW_RATINGS = 100  # minimum for training a metric
 EMPTY = "kept: remove it, unless the rating judges an empty answer"  # advice for rated empty texts
 BEYOND = "rating beyond"  # problem of ratings outside their scale
-PLACE = "line or row"  # placeholder until the unit is known
 NO_NUMBER = "rating is not a number"
 
 UNUSABLE = (
@@ -118,13 +117,12 @@ def check_table(
         got = " ".join(f"{value:g}" for value in scale)
         raise InputError(f"Expected `scale` to be the lowest and the highest rating, as in 1 5, but got {got}.")
     columns, annotator, unit, doubtful = _columns(path, {role: name for role, name in (given or {}).items() if name})
-    rows = numbered_segments(path, columns)
+    rows = [(f"{unit} {number}", row) for number, row in numbered_segments(path, columns)]
 
     def done(usable: list[Segment], summary: str, recipe: str | None, refusal: str = "") -> CheckedTable:
-        placed = [item._replace(first=item.first.replace(PLACE, unit)) for item in findings]
-        return CheckedTable(str(path), len(rows), usable, summary, placed, recipe, refusal, _column_summary(columns))
+        return CheckedTable(str(path), len(rows), usable, summary, findings, recipe, refusal, _column_summary(columns))
 
-    read = [(number, row) for number, row in rows if isinstance(row, Segment)]
+    read = [(place, row) for place, row in rows if isinstance(row, Segment)]
     findings = list(_unusable(rows))
     data: dict[str, Any] = {"train": [str(path)], "columns": _plain(columns)}
     segments = [row for _, row in read]
@@ -132,7 +130,7 @@ def check_table(
     if bounds is not None:
         segments, beyond = split_by_range(segments, bounds)
         if beyond:
-            places = [number for number, row in read if not bounds[0] <= (row.score or 0) <= bounds[1]]
+            places = [place for place, row in read if not bounds[0] <= (row.score or 0) <= bounds[1]]
             way_out = "the row is left out" + ("" if scale else ", unless the scale is given")
             findings += _found(f"{BEYOND} {bounds[0]:g} to {bounds[1]:g}", places, way_out, f"{beyond[0].score:g}")
             data["rating_range"] = list(bounds)
@@ -237,52 +235,52 @@ def _plain(columns: Columns) -> dict[str, Any]:
 # --- problems ---------------------------------------------------------------------------------------------------------
 
 
-def _found(problem: str, places: Sequence[int], training: str, value: str = "") -> list[TableProblem]:
+def _found(problem: str, places: Sequence[str], training: str, value: str = "") -> list[TableProblem]:
     """Return the finding of a problem at some rows, if any, with the first value."""
     if not places:
         return []
-    first = f"{PLACE} {places[0]}: {value}" if value else f"{PLACE} {places[0]}"
+    first = f"{places[0]}: {value}" if value else places[0]
     return [TableProblem(problem, len(places), first, training)]
 
 
-def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[TableProblem]:
-    errors: dict[str, list[tuple[int, str]]] = {problem: [] for problem, _ in UNUSABLE}
-    for number, row in rows:
+def _unusable(rows: Sequence[tuple[str, Segment | InputError]]) -> Iterator[TableProblem]:
+    errors: dict[str, list[tuple[str, str]]] = {problem: [] for problem, _ in UNUSABLE}
+    for place, row in rows:
         if isinstance(row, InputError):
             problem = next(name for name, pattern in UNUSABLE if re.match(pattern, str(row), re.DOTALL))
-            errors[problem].append((number, str(row)))
+            errors[problem].append((place, str(row)))
     for problem, several in errors.items():
         got = re.search(r"got '([^']*\S[^']*)'", several[0][1]) if several else None
-        yield from _found(problem, [number for number, _ in several], "the row is left out", got[1] if got else "")
+        yield from _found(problem, [place for place, _ in several], "the row is left out", got[1] if got else "")
 
 
-def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Iterator[TableProblem]:
+def _repeated(read: Sequence[tuple[str, Segment]], annotator: str | None) -> Iterator[TableProblem]:
     """Yield findings of duplicate rows, texts with several ratings, empty texts and copies."""
-    again: list[int] = []
+    again: list[str] = []
     rated: dict[tuple[str, tuple[str, ...]], set[float | None]] = {}
     seen = set()
-    for number, row in read:
+    for place, row in read:
         key = (row.hypothesis, row.compared.texts, row.score, *row.groups.items())
         if key in seen:
-            again.append(number)
+            again.append(place)
         seen.add(key)
         rated.setdefault((row.hypothesis, row.compared.texts), set()).add(row.score)
     way_out = "the row counts twice" if annotator is None else "the rating counts twice in the mean of its text"
     yield from _found("the same row again", again, f"{way_out}: remove one")
     if annotator is None:
-        several = [number for number, row in read if len(rated[row.hypothesis, row.compared.texts]) > 1]
+        several = [place for place, row in read if len(rated[row.hypothesis, row.compared.texts]) > 1]
         way_out = "each rating counts: name the annotator's column to average them"
         yield from _found("the same text with several ratings", several, way_out)
     for problem, places, training in (
-        ("empty text", [number for number, row in read if not row.hypothesis.strip()], EMPTY),
-        ("text is its reference", [number for number, row in read if row.hypothesis in row.references], "kept"),
-        ("text is its source", [number for number, row in read if row.source and row.hypothesis == row.source], "kept"),
+        ("empty text", [place for place, row in read if not row.hypothesis.strip()], EMPTY),
+        ("text is its reference", [place for place, row in read if row.hypothesis in row.references], "kept"),
+        ("text is its source", [place for place, row in read if row.source and row.hypothesis == row.source], "kept"),
     ):
         yield from _found(problem, places, "nothing to learn" if len(places) == len(read) else training)
 
 
 def _annotators(
-    read: Sequence[tuple[int, Segment]], segments: Sequence[Segment], column: str
+    read: Sequence[tuple[str, Segment]], segments: Sequence[Segment], column: str
 ) -> tuple[list[TableProblem], Any]:
     """Return findings on missing annotators and their differences, and how to join their ratings."""
     by: dict[str, list[float]] = {}
@@ -296,7 +294,7 @@ def _annotators(
     texts = len({(row.hypothesis, row.compared.texts) for row in segments})
     first = f"{plural(sum(bool(name.strip()) for name in by), 'annotator')}, {plural(texts, 'text')}"
     found = [TableProblem("several annotators", len(segments), first, f"ratings are averaged ({how})")]
-    unnamed = [number for number, row in read if not row.groups[column].strip()]
+    unnamed = [place for place, row in read if not row.groups[column].strip()]
     found += _found("no annotator", unnamed, "kept, as of one more annotator")
     if constant:
         rows, training = sum(len(by[name]) for name in constant), "their ratings count as the mean"
@@ -304,12 +302,12 @@ def _annotators(
     return found, how
 
 
-def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None, *, chosen: bool) -> Iterator[TableProblem]:
+def _flagged(read: Sequence[tuple[str, Segment]], flags: Flags | None, *, chosen: bool) -> Iterator[TableProblem]:
     texts = list(dict.fromkeys(text for _, row in read for text in (row.hypothesis, *row.references)))
     found = {} if flags is None else flags(texts)
     for name, (problem, training) in FLAGGED.items():
         bad = {text for text, flag in zip(texts, found.get(name, ()), strict=False) if flag}
-        places = [number for number, row in read if bad & {row.hypothesis, *row.references}]
+        places = [place for place, row in read if bad & {row.hypothesis, *row.references}]
         if not (chosen and "`encoder`" in training):
             yield from _found(problem, places, training)
 

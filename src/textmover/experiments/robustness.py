@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textmover.experiments.papers.layer_similarity import choose_texts
+from textmover.experiments.anisotropy import choose_texts
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.robustness import MetricRobustness, Robustness, Versions
 from textmover.meta_evaluation.significance.bootstrap import FEW, UNKNOWN, Interval, few_to_draw
@@ -88,11 +88,10 @@ def read_subjects(options: argparse.Namespace) -> OriginalTexts:
         raise InputError(
             f"Expected at least two different texts in {options.input}, but got {len(by_text)}: give more of them."
         )
-    chosen = choose_texts(list(by_text), options.limit, options.seed)
+    chosen = tuple(choose_texts(list(by_text), options.limit, options.seed))
+    references = tuple(by_text[one] for one in chosen)
     own = options.set is None and options.reference_column is None
-    return OriginalTexts(
-        str(options.input), tuple(chosen), tuple(by_text[one] for one in chosen), len(by_text), own, rated
-    )
+    return OriginalTexts(str(options.input), chosen, references, len(by_text), own, rated)
 
 
 def change(
@@ -118,23 +117,15 @@ def change(
             f"Expected texts that allow {', '.join(name for name in requested if name != YARDSTICK)}, but got none in "
             f"{subjects.name}: give other texts or kinds."
         )
-    references = [subjects.references[place] for place in owners]
-    judgements = Judgements(
-        subjects.name,
-        (*subjects.texts, *(one.text for one in changes)),
-        (*subjects.references, *references),
-        {},
-        (*[TEXT] * len(subjects.texts), *kinds),
-        items=tuple(str(place + 1) for place in [*range(len(subjects.texts)), *owners]),
-    )
-    versions = Versions(
-        len(subjects.texts),
-        np.asarray(owners, dtype=np.int64),
-        kinds,
-        tuple(one.degree for one in changes),
-        np.asarray([one.severity for one in changes], dtype=np.float64),
-    )
-    return PerturbedTexts(judgements, versions)
+    count = len(subjects.texts)
+    places = [*range(count), *owners]
+    texts = (*subjects.texts, *(one.text for one in changes))
+    references = tuple(subjects.references[place] for place in places)
+    items = tuple(str(place + 1) for place in places)
+    judgements = Judgements(subjects.name, texts, references, {}, (*[TEXT] * count, *kinds), items=items)
+    degrees = tuple(one.degree for one in changes)
+    severities = np.asarray([one.severity for one in changes], dtype=np.float64)
+    return PerturbedTexts(judgements, Versions(count, np.asarray(owners, dtype=np.int64), kinds, degrees, severities))
 
 
 def kind_names(types: Mapping[str, Sequence[int]]) -> list[str]:

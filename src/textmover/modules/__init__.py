@@ -12,11 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Matching", "MetricConfig", "MetricModel", "Side", "register_matching"]
 
-__getattr__ = names_of(
-    __name__,
-    {
-        "textmover.modules.matching.matchings": ("Matching", "register_matching"),
-        "textmover.modules.metric_model": ("MetricModel",),
-        "textmover.modules.tokens.weighting": ("Side",),
-    },
-)
+__getattr__ = names_of(__name__, __file__)

@@ -44,22 +44,4 @@ __all__ = [
     "word_weights",
 ]
 
-__getattr__ = names_of(
-    __name__,
-    {
-        "textmover.rome.features.acceptability": ("AcceptabilityModel",),
-        "textmover.rome.features.semantic": ("SemanticResult", "semantic_similarity", "word_weights"),
-        "textmover.rome.features.syntactic": (
-            "SyntacticSimilarity",
-            "WordEdit",
-            "WordTree",
-            "dependency_trees",
-            "syntactic_edits",
-            "syntactic_similarity",
-        ),
-        "textmover.rome.features.word_vectors": ("WordIdf",),
-        "textmover.rome.metric": ("RomeMetric",),
-        "textmover.rome.parsers.pipelines": ("load_parser",),
-        "textmover.rome.scorer.network": ("FeatureScorer", "ScorerConfig", "read_official"),
-    },
-)
+__getattr__ = names_of(__name__, __file__)

@@ -28,14 +28,4 @@ __all__ = [
     "judge",
 ]
 
-__getattr__ = names_of(
-    __name__,
-    {
-        "textmover.training.callbacks": ("AtomicCheckpoints", "RandomState", "WeightAverage"),
-        "textmover.training.modules": ("ClassificationModule", "MultiTaskModule", "RatingsModule", "TaskOptions"),
-        "textmover.modules.encoder.lora": ("LoraConfig",),
-        "textmover.training.optimization": ("OptimizerConfig",),
-        "textmover.training.reports.fit_report": ("judge",),
-        "textmover.training.reports.learning_curves": ("LearningCurves",),
-    },
-)
+__getattr__ = names_of(__name__, __file__)

@@ -105,4 +105,4 @@ __all__ = [
 ]
 
 # The remaining types hold tensors and are imported on first use, since they import torch.
-__getattr__ = names_of(__name__, {"textmover.types.tokens": [name for name in __all__ if name not in globals()]})
+__getattr__ = names_of(__name__, __file__)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from textmover.report.error_spans.output import KEYS
+from textmover.report.error_spans import KEYS
 from textmover.scoring.error_spans import marking
 from textmover.types import ErrorSpan, MarkedTexts, Signature, TextErrors
 

@@ -6,8 +6,17 @@ from pathlib import Path
 import pytest
 
 from textmover.readers.error_spans import MarkedColumns, read_marked
-from textmover.report.error_spans.output import COLUMNS, KEYS, check_kept, header_of, write_marked, write_page
-from textmover.report.error_spans.records import ErrorCount, MarkedLine, filter_by_confidence
+from textmover.report.error_spans import (
+    COLUMNS,
+    KEYS,
+    ErrorCount,
+    MarkedLine,
+    check_kept,
+    filter_by_confidence,
+    header_of,
+    write_marked,
+    write_page,
+)
 from textmover.types import InputError
 
 TEXTS = ("A [cat|c91] sat[].", "", "No error.", "=[1\t+\n1|i50]\x1b \u202e\ud800 é")

@@ -5,9 +5,8 @@ from html import unescape
 
 import pytest
 
-from textmover.report.error_spans import output
-from textmover.report.error_spans.output import render_marked
-from textmover.report.error_spans.records import ErrorCount, MarkedLine
+from textmover.report import error_spans
+from textmover.report.error_spans import ErrorCount, MarkedLine, render_marked
 
 NASTY = '<script>alert("x")</script> & [\'q\' <img src=x onerror=y>|c70] "b'
 
@@ -91,7 +90,7 @@ def test_white_space_between_words_stays(marked):
 
 
 def test_a_page_shows_so_many_texts_and_counts_all(marked, monkeypatch):
-    monkeypatch.setattr(output, "MOST_TEXTS", 2)
+    monkeypatch.setattr(error_spans, "MOST_TEXTS", 2)
     text = rendered(*[marked("A [cat].")] * 5)
     assert "5 errors in 5 texts" in text
     assert "The first 2 of 5 texts are shown." in text

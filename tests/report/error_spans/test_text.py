@@ -8,7 +8,7 @@ from rich.color import ColorType
 from rich.style import Style
 
 from textmover.markdown_escaping import one_line
-from textmover.report.error_spans.records import NARROWEST, STYLES, marked_lines
+from textmover.report.error_spans import NARROWEST, STYLES, marked_lines
 from textmover.types import ErrorSpan, TextErrors
 
 FAMILY, GERMANY = "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\U0001f1e9\U0001f1ea"

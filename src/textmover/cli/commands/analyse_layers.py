@@ -6,8 +6,7 @@ import argparse
 import json
 import sys
 
-from textmover.experiments.anisotropy import Estimate
-from textmover.experiments.papers.layer_similarity import SIMILARITIES, analyse, draw_layers
+from textmover.experiments.anisotropy import SIMILARITIES, Estimate, analyse, draw_layers
 from textmover.experiments.papers.specification import LayerSpec
 from textmover.files import check_output, check_unnamed, write_output
 from textmover.readers.column_flags import errors_with_flag_names

@@ -14,8 +14,7 @@ from pathlib import Path
 from textmover.cli.options.input_tables import rows_of
 from textmover.readers.lines import check_once
 from textmover.readers.row_streams import GivenTexts, Row, Rows
-from textmover.report.error_spans.output import SUFFIXES, check_kept, header_of, write_marked, write_page
-from textmover.report.error_spans.records import ErrorCount, MarkedLine, filter_by_confidence
+from textmover.report import error_spans
 from textmover.report.explanation.output import choose_target
 from textmover.runs.progress import progress_bar
 from textmover.runs.score_output import line_target, refuse_resuming, said_at_end
@@ -41,9 +40,9 @@ def run(options: argparse.Namespace) -> int:
     rows = rows_of(options)
     if len(rows.systems) > 1:
         raise InputError(f"Expected the texts of one system, but got {len(rows.systems)}: name one file or column.")
-    format, path = choose_target(options, rows.paths, SUFFIXES, ())
+    format, path = choose_target(options, rows.paths, error_spans.SUFFIXES, ())
     columns = tuple(dict.fromkeys(options.keep_columns or ()))
-    check_kept(columns, format)
+    error_spans.check_kept(columns, format)
     check_once([*rows.paths, options.fit_on])
     options.shard_size = CHUNK
     marks = functools.partial(_marks, columns, options.least_confidence, isinstance(rows, GivenTexts))
@@ -52,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         refuse_resuming(options, "a page, which is written as a whole: leave that option out")
         written = _write_page(options, rows, path, marks)
     else:
-        target = line_target(options, LineLayout(format, header_of(format, columns)), path)
+        target = line_target(options, LineLayout(format, error_spans.header_of(format, columns)), path)
         settings = {name: getattr(options, name) for name in ("least_confidence", "reference_column", "keep_columns")}
         settings["on_error"] = bad_rows(options)
         prepare = functools.partial(_prepare, options, rows, marks, format)
@@ -62,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(
             f"Expected `--fail-on` with texts to mark, but {path} is complete: give --overwrite in place of --resume."
         )
-    count = ErrorCount()
+    count = error_spans.ErrorCount()
     for tally in tallies or ():
         count.include(tally.extras)
     left_out = [tally for tally in tallies or () if tally.skipped]
@@ -80,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     return int(severe > 0)
 
 
-Marks = Callable[[Scorer, Shard], tuple[list[MarkedLine], ShardSummary]]
+Marks = Callable[[Scorer, Shard], tuple[list[error_spans.MarkedLine], ShardSummary]]
 
 
 def _prepare(
@@ -91,7 +90,7 @@ def _prepare(
     def write(shard: Shard, on_progress: object) -> ShardLines:
         scorer.clear_cache()  # marks do not depend on shards that an earlier run finished
         lines, tally = marks(scorer, shard)
-        return ShardLines(functools.partial(write_marked, format=format, lines=lines), tally)
+        return ShardLines(functools.partial(error_spans.write_marked, format=format, lines=lines), tally)
 
     if not isinstance(rows, GivenTexts):
         shards = (replace(shard, rows=[_with_line(row) for row in shard.rows]) for shard in shards)
@@ -106,7 +105,7 @@ def _with_line(row: Row) -> Row:
 def _write_page(options: argparse.Namespace, rows: Rows, path: Path | None, marks: Marks) -> Written:
     tallies = list[ShardSummary]()
 
-    def lines() -> Iterator[MarkedLine]:
+    def lines() -> Iterator[error_spans.MarkedLine]:
         for shard in shards:
             marked, tally = marks(scorer, shard)
             tallies.append(tally)
@@ -116,23 +115,23 @@ def _write_page(options: argparse.Namespace, rows: Rows, path: Path | None, mark
     with contextlib.ExitStack() as stack:
         scorer, shards = scorer_and_shards(options, rows, stack)
         advance = stack.enter_context(progress_bar("marking", shown=not options.quiet, unit="texts"))
-        write_page(path, lines())
+        error_spans.write_page(path, lines())
     return Written(scorer, tallies)
 
 
 def _marks(
     columns: Sequence[str], least: float, given: bool, scorer: Scorer, shard: Shard
-) -> tuple[list[MarkedLine], ShardSummary]:
+) -> tuple[list[error_spans.MarkedLine], ShardSummary]:
     """Return the marked texts of a shard, and what to count."""
     rows = [row for row in shard.rows if row.hypotheses]
     marked = marking.mark_fitted(
         scorer, [row.hypotheses[0] for row in rows], [row.references for row in rows], warn=False
     )
-    count, lines = ErrorCount(), list[MarkedLine]()
+    count, lines = error_spans.ErrorCount(), list[error_spans.MarkedLine]()
     for row, found in zip(rows, marked, strict=True):
         cells = dict(zip(columns, row.kept, strict=False))  # its line may follow
-        line = MarkedLine(found, None if given else row.line, cells, str(marked.signature))
-        lines.append(count.add(filter_by_confidence(line, least)))
+        line = error_spans.MarkedLine(found, None if given else row.line, cells, str(marked.signature))
+        lines.append(count.add(error_spans.filter_by_confidence(line, least)))
     problem = next((row.problem for row in shard.rows if row.problem), "")
     skipped = len(shard.rows) - len(rows)
     return lines, ShardSummary(len(shard.rows), skipped, problem, (), dict(count.flags), extras=count.record())

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from textmover.experiments.evaluation.metrics import KeptScores
 from textmover.experiments.papers.experiment import Experiment
-from textmover.experiments.papers.metrics import scores_folder
 from textmover.experiments.papers.sections import compute, figure_path
 from textmover.files import check_output, write_output
 from textmover.report import check_matplotlib
@@ -45,7 +44,8 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
     _check_options(options, experiment)
     files = experiment.given_files(options.data or ())
     output = _page_path(options, experiment, files)
-    saved = KeptScores.in_folder(scores_folder(experiment.origin, output), experiment.judged_sets)
+    folder = Path(f"{Path(experiment.origin).stem}.scores") if output is None else output.with_suffix(".scores")
+    saved = KeptScores.in_folder(folder, experiment.judged_sets)
     for path in saved.paths.values():
         check_output(path, [*files.values(), experiment.origin])
     with saved.told():

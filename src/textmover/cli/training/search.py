@@ -21,7 +21,7 @@ from pytorch_lightning.utilities.memory import garbage_collection_cuda
 
 from textmover.cli.training.train import TrainCLI, quiet_lightning, run_training
 from textmover.experiments.search import study
-from textmover.experiments.search.space import check_keys, validation_fingerprint
+from textmover.experiments.search.space import Range, check_keys, validation_fingerprint
 from textmover.files import held_lock
 from textmover.runs.exit_codes_and_signals import causes
 from textmover.training.trainer_checks import check_moved
@@ -50,7 +50,8 @@ def _check(search: study.Search) -> None:
     file = search.folder / study.RECIPE
     check_keys(search.space, config_of(search.recipe, file))
     try:
-        config_of(study.with_values(search.recipe, {key: one.first for key, one in search.space.items()}), file)
+        first = {key: one.low if isinstance(one, Range) else one.values[0] for key, one in search.space.items()}
+        config_of(study.with_values(search.recipe, first), file)
     finally:
         study.write_recipe(search.recipe, file)
 

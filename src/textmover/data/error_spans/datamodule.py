@@ -223,10 +223,8 @@ class MarkedDataModule(SourcesDataModule):
         else:
             training, held = split_held_back(training, self.held_back, self.held_back_by)
             about["held back"] = share_note(self.held_back, self.held_back_by, training, held)
-        if self.without:
-            (training, held), left_out = without_files([training, held], self.without, segment_pairs)
-            names = ", ".join(file.path for file in self.without)
-            about["without the pairs of"] = f"{names} ({plural(left_out, 'segment')} left out)"
+        (training, held), left_out = without_files([training, held], self.without, segment_pairs)
+        about |= left_out
         training = sample_by_hash(training, self.most, lambda one: (one.hypothesis, *one.references, one.source or ""))
         parts = {"training": training, HELD_BACK: held}
         self._check_sizes("segments", parts, "give more marked texts")

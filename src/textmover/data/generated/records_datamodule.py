@@ -34,10 +34,8 @@ def load_records(path: str | Path | None = None) -> RecordDomains:
         >>> len(load_records().domains)
         16
     """
-    raw, place = (
-        _shipped() if path is None else read_yaml(Path(path)),
-        YamlPosition(str(SHIPPED if path is None else path)),
-    )
+    raw = _shipped() if path is None else read_yaml(path)
+    place = YamlPosition(str(path or SHIPPED))
     book = converted(RecordDomains, {**_shipped(), "domains": {}, **raw} if isinstance(raw, dict) else raw, place)
     for key, entries in (("domains", book.domains), ("acts", book.acts)):
         check_filled(entries, place.inner(key))

@@ -142,9 +142,10 @@ def _preference_questions(judgements: Judgements, options: argparse.Namespace) -
     gap = options.preference_gap
     if (judgements.preferences is None) == (gap is None):
         if gap is None:
+            with_preferences = " or ".join(name for name, (_, files) in READERS.items() if "preferences" in files)
             raise InputError(
                 f"Expected {judgements.name} to hold preferences for darr, but got ratings alone: derive them with "
-                f"--preference-gap POINTS, or give a set of preferences (--set {' or '.join(_WITH_PREFERENCES)})."
+                f"--preference-gap POINTS, or give a set of preferences (--set {with_preferences})."
             )
         raise InputError(
             f"Expected `--preference-gap` for a set of ratings, but got {judgements.name}, which has preferences: "
@@ -174,9 +175,6 @@ def _preference_questions(judgements: Judgements, options: argparse.Namespace) -
     return result
 
 
-_WITH_PREFERENCES = tuple(name for name, (_, files) in READERS.items() if "preferences" in files)
-
-
 def _checked(question: Question, protocol: Protocol, options: argparse.Namespace) -> Question | Failure:
     """Return the question, or a failure if even the human ratings, used as metric scores, give no result."""
     judgements, dimension = question.judgements, question.dimension
@@ -190,7 +188,7 @@ def _checked(question: Question, protocol: Protocol, options: argparse.Namespace
             )
         return Failure(judgements.name, dimension, f"{reason}.")
     rows = (human_scores(judgements, dimension),)
-    result = evaluated(judgements, dimension, rows, protocol, options, samples=0, permutations=1)
+    result = evaluated(question, rows, protocol, options, samples=0, permutations=1)
     return result if isinstance(result, Failure) else question
 
 
@@ -206,23 +204,17 @@ def judge(
         reason = f"Expected a score of {name} for some text, but got nan for all: correct the file of scores."
         return Failure(question.judgements.name, question.dimension, reason)
     resampling = {"samples": options.samples, "permutations": options.permutations, "baseline": options.against}
-    result = evaluated(question.judgements, question.dimension, usable, protocol, options, **resampling)
-    return (
-        result
-        if isinstance(result, Failure)
-        else AgreementResult(question, usable, result, _with_missing(result, rows))
-    )
+    result = evaluated(question, usable, protocol, options, **resampling)
+    if isinstance(result, Failure):
+        return result
+    return AgreementResult(question, usable, result, _with_missing(result, rows))
 
 
 def evaluated(
-    judgements: Judgements,
-    dimension: str | None,
-    rows: Sequence[MetricScores],
-    protocol: Protocol,
-    options: argparse.Namespace,
-    **drawn: Any,
+    question: Question, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace, **drawn: Any
 ) -> Evaluation | Failure:
     """Return the agreement of metrics with a dimension, or the reason why it cannot be computed."""
+    judgements, dimension, _ = question
     try:
         with errors_with_flag_names(FLAGS):
             evaluation = evaluate(judgements, rows, protocol, dimension=dimension, seed=options.seed, **drawn)

@@ -203,11 +203,9 @@ def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Pat
     human_<dimension>, and one column for each metric. Numbers have all digits of a float64.
     A ``final`` table warns of changed texts, and is printed if it cannot be written.
     """
-    texts: dict[str, Sequence[str]] = {}
-    if len(set(judgements.groups)) > 1:
-        texts["group"] = judgements.groups
-    optional = (("item", judgements.items), ("system", judgements.systems))
-    texts |= {name: values for name, values in optional if values is not None}
+    groups = judgements.groups if len(set(judgements.groups)) > 1 else None
+    optional = {"group": groups, "item": judgements.items, "system": judgements.systems}
+    texts: dict[str, Sequence[str]] = {name: values for name, values in optional.items() if values is not None}
     texts["hypothesis"] = judgements.hypotheses
     for place in range(max(map(len, judgements.references), default=0)):
         name = "reference" if place == 0 else f"reference_{place + 1}"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from textmover.experiments.evaluation.agreement import Failure, evaluated
+from textmover.experiments.evaluation.agreement import Question as SetQuestion
 from textmover.experiments.evaluation.metrics import KeptScores
 from textmover.experiments.papers.experiment import Experiment
 from textmover.experiments.papers.metrics import ExperimentMetrics, Scored
@@ -153,9 +154,8 @@ class Findings:
     def _evaluate(self, asked: Question, metrics: Sequence[MetricScores], samples: int) -> Evaluation | Failure:
         """Compute agreement without tests between metrics; only soft accuracy needs permutations."""
         permutations = self.options.permutations if asked.statistic == "soft-accuracy" else 0
-        resampling = {"samples": samples, "permutations": permutations}
-        protocol = Protocol(asked.statistic, asked.level)
-        return evaluated(self.sets[asked.set], asked.dimension, metrics, protocol, self.options, **resampling)
+        question, protocol = SetQuestion(self.sets[asked.set], asked.dimension), Protocol(asked.statistic, asked.level)
+        return evaluated(question, metrics, protocol, self.options, samples=samples, permutations=permutations)
 
     # --- words --------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ import argparse
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -193,13 +192,3 @@ def _encoder_name(entries: Mapping[str, str]) -> str:
     """
     name = entries.get("encoder", "-").split("@")[0]
     return ", ".join([name, *(f"{key} {entries[key]}" for key in ("layer", "layers") if key in entries)])
-
-
-def scores_folder(origin: str, output: Path | None) -> Path:
-    """Return the folder of the scores: next to the page, or in the current folder if there is no page.
-
-    Example:
-        >>> str(scores_folder("papers/wmt.yaml", None)), str(scores_folder("wmt.yaml", Path("pages/a.md")))
-        ('wmt.scores', 'pages/a.scores')
-    """
-    return Path(f"{Path(origin).stem}.scores") if output is None else output.with_name(f"{output.stem}.scores")

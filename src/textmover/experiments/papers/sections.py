@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from textmover.experiments.anisotropy import SIMILARITIES, analyse, draw_layers, layer_remarks
 from textmover.experiments.evaluation.metrics import KeptScores
 from textmover.experiments.papers.agreement_values import HERE, PAPER, Advance, Cell, Findings, ResultLine
 from textmover.experiments.papers.experiment import Experiment
-from textmover.experiments.papers.layer_similarity import SIMILARITIES, analyse, draw_layers, layer_remarks
 from textmover.experiments.papers.specification import MEAN, Column, FigureSpec, LayerSpec, TableSpec
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.report import Line, Panel, draw_panels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -130,12 +130,10 @@ class TableSpec:
     @property
     def columns(self) -> tuple[Column, ...]:
         """All combinations, in the order of the class docstring."""
-        dimensions: Sequence[str | None] = self.dimensions or (None,)
+        places = itertools.product(self.sets, self.dimensions or (None,), self.groups, self.statistics)
         return tuple(
             Column(Question(name, dimension, statistic, self.level), group)
-            for name, dimension, group, statistic in itertools.product(
-                self.sets, dimensions, self.groups, self.statistics
-            )
+            for name, dimension, group, statistic in places
         )
 
     @property

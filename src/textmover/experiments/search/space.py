@@ -49,15 +49,6 @@ class Range:
             return trial.suggest_int(key, self.low, self.high, step=self.step or 1, log=self.log)
         return trial.suggest_float(key, self.low, self.high, step=self.step, log=self.log)
 
-    def value(self, stored: Any) -> Any:
-        """Return the value of a stored choice unchanged."""
-        return stored
-
-    @property
-    def first(self) -> Any:
-        """The lowest value."""
-        return self.low
-
 
 @dataclass(frozen=True)
 class Choices:
@@ -67,16 +58,7 @@ class Choices:
 
     def suggest(self, trial: Any, key: str) -> Any:
         """Return the value that an Optuna trial samples; it is stored as JSON to distinguish 1, true and mappings."""
-        return self.value(trial.suggest_categorical(key, [_json_label(one) for one in self.values]))
-
-    def value(self, stored: Any) -> Any:
-        """Return the value of a stored choice."""
-        return json.loads(stored)
-
-    @property
-    def first(self) -> Any:
-        """The first value."""
-        return self.values[0]
+        return json.loads(trial.suggest_categorical(key, [_json_label(one) for one in self.values]))
 
 
 Space = Mapping[str, Range | Choices]

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from textmover.csv_cells import CsvWriter
-from textmover.experiments.search.space import JudgedParts, Space, read_recipe, read_space
+from textmover.experiments.search.space import Choices, JudgedParts, Space, read_recipe, read_space
 from textmover.files import atomic_file
 from textmover.markdown_escaping import one_line
 from textmover.terminal import console, print_table
@@ -230,7 +230,8 @@ class Search:
         sys.stdout.write(f"  textmover train --config {shlex.quote(str(self.folder / BEST))}\n")
 
     def _values(self, trial: Any) -> dict[str, Any]:
-        return {key: one.value(trial.params[key]) for key, one in self.space.items() if key in trial.params}
+        stored = {key: trial.params[key] for key in self.space if key in trial.params}
+        return {key: json.loads(one) if isinstance(self.space[key], Choices) else one for key, one in stored.items()}
 
     def _cells(self, trial: Any) -> list[str]:
         values = self._values(trial)

@@ -11,6 +11,7 @@ import numpy as np
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.statistics.score_arrays import group_positions, standard_scores
 from textmover.report.evaluation.tables import compact
+from textmover.report.figures.colours import step_of
 from textmover.report.figures.evaluation_plots import shortened
 from textmover.report.figures.scales import Scale, padded
 from textmover.types import InputError, Judgements, plural
@@ -255,13 +256,10 @@ def _word(word: str, links: Sequence[Link], partners: Sequence[str]) -> ShownWor
     visible = [link for link in strongest if link.weight >= MIN_WEIGHT_RATIO * best.weight and link.reference < WORDS]
     best_partner = partners[best.reference]
     same = best_partner.casefold() == word.casefold()
-    return ShownWord(
-        text,
-        "" if same else shortened(best_partner, LONGEST_PARTNER),
-        "" if same and best.similarity >= 0.995 else compact(best.similarity, 2),
-        1 + min(LEVELS - 1, max(0, int(best.similarity * LEVELS))),
-        " ".join(f"{link.reference}:{round(100 * link.weight / best.weight)}" for link in visible),
-    )
+    partner = "" if same else shortened(best_partner, LONGEST_PARTNER)
+    similarity = "" if same and best.similarity >= 0.995 else compact(best.similarity, 2)
+    shares = " ".join(f"{link.reference}:{round(100 * link.weight / best.weight)}" for link in visible)
+    return ShownWord(text, partner, similarity, 1 + step_of(best.similarity, LEVELS), shares)
 
 
 def segment_views(

@@ -268,8 +268,10 @@ def _bin_views(
     has_intervals = any(not np.isnan(one.lower).all() for one in (*by_length, *by_quality))
     draws = plural(intervals.samples, "draw")
     return {
-        "by_length": _view(f"Agreement by length in {unit}", ranges, by_length, lines[0], axis, span),
-        "by_quality": _view("Agreement by quartile of the rating", quartiles, by_quality, lines[1], axis, span),
+        "by_length": _view(f"Agreement by length in {unit}", ranges, by_length, lines[0], axis=axis, span=span),
+        "by_quality": _view(
+            "Agreement by quartile of the rating", quartiles, by_quality, lines[1], axis=axis, span=span
+        ),
         "length_unit": unit,
         "bin_front": emphasised if len(scores) > MOST_LINES else [],
         "bin_intervals": f"{100 * evaluation.level:g} % bootstrap intervals, {draws}" if has_intervals else "",
@@ -279,25 +281,16 @@ def _bin_views(
 def _lines(
     bins: Sequence[BinAgreement], colours: Mapping[str, int], names: Sequence[str], emphasised: Sequence[str]
 ) -> list[plots.BinLine]:
-    return [
-        plots.BinLine(
-            name,
-            colours[name],
-            [float(one.values[index]) for one in bins],
-            [(float(one.lower[index]), float(one.upper[index])) for one in bins],
-            name not in emphasised,
-        )
-        for index, name in enumerate(names)
-    ]
+    lines = []
+    for index, name in enumerate(names):
+        values = [float(one.values[index]) for one in bins]
+        ends = [(float(one.lower[index]), float(one.upper[index])) for one in bins]
+        lines.append(plots.BinLine(name, colours[name], values, ends, name not in emphasised))
+    return lines
 
 
 def _view(
-    title: str,
-    names: Sequence[str],
-    bins: Sequence[BinAgreement],
-    lines: Sequence[plots.BinLine],
-    axis: str,
-    span: tuple[float, float],
+    title: str, names: Sequence[str], bins: Sequence[BinAgreement], lines: Sequence[plots.BinLine], **axes: Any
 ) -> dict[str, Any]:
     texts, headers = [], []
     has_exclusions = any(one.groups < one.among for one in bins)
@@ -306,7 +299,7 @@ def _view(
         texts.append((name, size, f"{one.groups}/{plural(one.among, 'group')}") if has_exclusions else (name, size))
         headers.append((name, f"{size}, {one.groups} of {plural(one.among, 'group')}" if one.among > 1 else size))
     return {
-        "picture": plots.line_plot(lines, texts, title=title, axis=axis, span=span),
+        "picture": plots.line_plot(lines, texts, title=title, **axes),
         "headers": headers,
         "lines": lines,
         "title": title,

@@ -96,11 +96,7 @@ def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
         lines.append(f"Ties calibrated on a share of {evaluation.protocol.pair_rate:g} of the pairs.")
     if evaluation.metrics and all(one.high < 0 for one in evaluation.metrics):
         lines.append("All agreement is negative: if lower ratings are better, negate them.")
-    lines += _significance_remarks(evaluation)
-    lines += evaluation.notes
-    lines += _exclusion_remarks(evaluation)
-    lines += further
-    return lines
+    return [*lines, *_significance_remarks(evaluation), *evaluation.notes, *_exclusion_remarks(evaluation), *further]
 
 
 def file_remarks(judgements: Judgements) -> list[str]:

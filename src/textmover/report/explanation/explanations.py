@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from textmover.files import atomic_file
-from textmover.report.error_spans.records import span_record
+from textmover.markdown_escaping import as_unicode
+from textmover.report.error_spans import span_record
 from textmover.report.explanation.page import frame, render_explanations
 from textmover.report.explanation.parts import flag_notes
 from textmover.report.figures.matplotlib_figures import FORMATS, check_matplotlib
@@ -290,7 +291,7 @@ class Explanation(Shown):
         elif suffix in (".html", ".htm", ".json"):
             text = json.dumps(self.to_dict(), ensure_ascii=False) + "\n" if suffix == ".json" else self.to_html()
             with atomic_file(path) as stream:
-                stream.write(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+                stream.write(as_unicode(text))
         else:
             raise InputError(
                 f"Expected a file that ends in {', '.join(FORMATS)}, .html or .json, but got {path}: give another name."

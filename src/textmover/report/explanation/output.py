@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from textmover.files import atomic_file, check_output, output_format
-from textmover.markdown_escaping import one_line
-from textmover.report.error_spans.records import print_marked
+from textmover.markdown_escaping import as_unicode, one_line
+from textmover.report.error_spans import print_marked
 from textmover.report.explanation.page import render_explanations
 from textmover.report.explanation.parts import decomposition, flag_notes, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, shades, step_of
@@ -125,17 +125,10 @@ def _print_words(found: Explanation) -> None:
     words, targets = ([one_line(word) for word in side.words] for side in (found.hypothesis, found.reference))
     adds = _contribution_cells(found)
     if found.pairs and found.pairs[0].penalty is not None:
-        rows = [
-            (
-                words[one.hypothesis],
-                targets[one.reference],
-                f"{one.similarity:.2f}",
-                f"{one.penalty:.2f}",
-                f"{one.mass:.3f}",
-                adds[one.hypothesis],
-            )
-            for one in found.pairs
-        ]
+        rows = []
+        for one in found.pairs:
+            figures = (f"{one.similarity:.2f}", f"{one.penalty:.2f}", f"{one.mass:.3f}")
+            rows.append((words[one.hypothesis], targets[one.reference], *figures, adds[one.hypothesis]))
         headers = ("word", "aligned with", "cosine", "penalty", "mass", "   adds")
         print_table(headers, rows, numbers=headers[2:5])
     elif found.pairs:
@@ -242,11 +235,6 @@ def _write_text(stream: IO[str], explained: Iterable[ExplainedLine], *, several:
         if written is not None:
             stream.write(as_unicode(written.getvalue()))
         stream.flush()
-
-
-def as_unicode(text: str) -> str:
-    """Escape lone surrogates, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _write_json(stream: IO[str], explained: Iterable[ExplainedLine], *, listed: bool) -> None:

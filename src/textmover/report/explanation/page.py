@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from textmover.markdown_escaping import one_line
-from textmover.report.error_spans.records import shown_pieces
+from textmover.report.error_spans import shown_pieces
 from textmover.report.explanation.parts import blank_words, flag_notes, signed_terms, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, step_of
 from textmover.report.figures.scales import signed

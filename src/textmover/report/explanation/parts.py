@@ -82,16 +82,9 @@ def _lines(found: Explanation, side: SideName, places: Sequence[range]) -> tuple
         first, several = words.start, len(words) > 1
         label = shortened(one_line(text.words[first]), LONGEST_LABEL) + (" …" if several else "")
         weighted = [one for one in words if text.weights[one] > 0]
-        lines.append(
-            Line(
-                label,
-                first,
-                bool(weighted) and unmatched.issuperset(weighted),
-                not weighted or (not several and text.spans[first] is None),
-                float(adds[words].sum()),
-                all(blank[one] for one in words),
-            )
-        )
+        alone = bool(weighted) and unmatched.issuperset(weighted)
+        special = not weighted or (not several and text.spans[first] is None)
+        lines.append(Line(label, first, alone, special, float(adds[words].sum()), all(blank[one] for one in words)))
     return tuple(lines)
 
 
@@ -150,12 +143,9 @@ def decomposition(found: Explanation, *, plain: bool = False) -> str:
 
 def tree_rows(trees: ExplainedTrees, *, kept_first: bool) -> list[tuple[str, str, str, float]]:
     """Return kind, words and cost of each edit; kept words come first or last."""
-    return [
-        (
-            one.kind,
-            "" if one.reference is None else one_line(trees.reference.words[one.reference]),
-            "" if one.hypothesis is None else one_line(trees.hypothesis.words[one.hypothesis]),
-            one.cost,
-        )
-        for one in sorted(trees.edits, key=lambda one: (one.kind == "kept") != kept_first)
-    ]
+    rows = []
+    for one in sorted(trees.edits, key=lambda one: (one.kind == "kept") != kept_first):
+        reference = "" if one.reference is None else one_line(trees.reference.words[one.reference])
+        hypothesis = "" if one.hypothesis is None else one_line(trees.hypothesis.words[one.hypothesis])
+        rows.append((one.kind, reference, hypothesis, one.cost))
+    return rows

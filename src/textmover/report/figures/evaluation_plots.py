@@ -40,12 +40,7 @@ def value_range(lines: Sequence[BinLine]) -> tuple[float, float]:
 
 
 def line_plot(
-    lines: Sequence[BinLine],
-    bins: Sequence[Sequence[str]],
-    *,
-    title: str,
-    axis: str = "",
-    span: tuple[float, float] | None = None,
+    lines: Sequence[BinLine], bins: Sequence[Sequence[str]], *, title: str, axis: str, span: tuple[float, float]
 ) -> str:
     """Draw lines over bins as SVG, with names at their right ends and each bin's lines of text below it.
 
@@ -55,7 +50,7 @@ def line_plot(
     below = BOTTOM_MARGIN + BIN_LABEL_HEIGHT * max((len(texts) for texts in bins), default=0)
     height = max(LEAST_HEIGHT, LINE_TOP + LABEL_STEP * len(lines) + below + 8)
     bottom = height - below
-    y_scale = Scale(*(value_range(lines) if span is None else span), bottom, LINE_TOP)
+    y_scale = Scale(*span, bottom, LINE_TOP)
     gap = (LINE_RIGHT - LINE_LEFT - 24) / max(1, len(bins) - 1)
     first = LINE_LEFT + 24 if len(bins) > 1 else (LINE_LEFT + LINE_RIGHT) / 2
     positions = [first + gap * index for index in range(len(bins))]
@@ -245,7 +240,7 @@ def distribution_plot(name: str, scores: Vector) -> str:
     if len(scores):
         counts, edges = np.histogram(scores, bins=BINS, range=x_scale[:2])
         heights = FLAT_BOTTOM - counts / counts.max() * (FLAT_BOTTOM - 6)
-        bars = list(zip(x_scale.places(edges), x_scale.places(edges)[1:], heights, strict=False))
+        bars = list(zip(x_scale.at(edges), x_scale.at(edges)[1:], heights, strict=False))
         median = float(np.median(scores))
     return picture("distribution.svg.j2", name=name, scores=scores, across=x_scale, bars=bars, median=median)
 
@@ -258,7 +253,7 @@ def _coordinates(ratings: Vector, scores: Vector, *, flipped: bool) -> tuple[Vec
     inside = _inside(ratings, scores)
     x_scale = _axis(ratings, 0.03, LEFT, RIGHT)
     y_scale = _axis(scores, 0.04, *((TOP, BOTTOM) if flipped else (BOTTOM, TOP)))
-    return x_scale.places(ratings[inside]), y_scale.places(scores[inside]), x_scale, y_scale
+    return x_scale.at(ratings[inside]), y_scale.at(scores[inside]), x_scale, y_scale
 
 
 def _trend(ratings: Vector, scores: Vector, x_scale: Scale, y_scale: Scale) -> list[tuple[float, float]]:

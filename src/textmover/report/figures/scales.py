@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -20,14 +20,9 @@ class Scale(NamedTuple):
     start: float
     end: float
 
-    def at(self, value: float) -> float:
-        """Return the coordinate of a value."""
+    def at(self, value: Any) -> Any:
+        """Return the coordinate of a value, or of each value of an array."""
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-
-    def places(self, values: ArrayLike) -> NDArray[np.float64]:
-        """Return the coordinates of values."""
-        shares = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
-        return self.start + shares * (self.end - self.start)
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
         """Return the coordinates and labels of at most ``most`` round values."""

@@ -155,16 +155,12 @@ def _pair_table(found: ComparedSystems) -> Table:
     headers = ("systems", "difference", "95 % interval", "bootstrap p", "randomisation p", "wins", "ties", "losses")
     rows = []
     for pair in found.pairs:
-        tests = (pair.bootstrap.p_value, pair.randomisation.p_value)
-        rows.append(
-            (
-                f"{pair.second} − {pair.first}",
-                f"{pair.bootstrap.difference:+.4f}",
-                f"{pair.bootstrap.low:+.4f} to {pair.bootstrap.high:+.4f}",
-                *(f"{one:.4f}" if one >= pair.least else p_value(one, pair.least) for one in tests),
-                *map(str, (pair.wins, pair.ties, pair.losses)),
-            )
-        )
+        gain = pair.bootstrap
+        gains = (f"{gain.difference:+.4f}", f"{gain.low:+.4f} to {gain.high:+.4f}")
+        tests = (gain.p_value, pair.randomisation.p_value)
+        p_values = [f"{one:.4f}" if one >= pair.least else p_value(one, pair.least) for one in tests]
+        counts = map(str, (pair.wins, pair.ties, pair.losses))
+        rows.append((f"{pair.second} − {pair.first}", *gains, *p_values, *counts))
     return Table(headers, rows)
 
 
@@ -226,14 +222,9 @@ def _pair_entry(pair: SystemPair, found: ComparedSystems) -> dict[str, Any]:
 
 def _segment_entry(comparison: Comparison, place: int) -> dict[str, Any]:
     row, found = comparison.row(place), comparison.found
-    texts = row.hypotheses or [None] * len(found.systems)
-    return {
-        "line": row.line,
-        "references": row.references,
-        "systems": {
-            name: {"score": found.scores[one, place], "text": texts[one]} for one, name in enumerate(found.systems)
-        },
-    }
+    entries = zip(found.systems, found.scores[:, place], row.hypotheses or [None] * len(found.systems), strict=True)
+    systems = {name: {"score": score, "text": text} for name, score, text in entries}
+    return {"line": row.line, "references": row.references, "systems": systems}
 
 
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 412.0, 8.0, 130.0  # edges of the plot within the SVG

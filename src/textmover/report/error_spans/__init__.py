@@ -1,1 +1,0 @@
-"""Reports of marked errors: text, JSON Lines, TSV and HTML page."""
