@@ -25,6 +25,7 @@ FLOAT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 MERGE = "tag:yaml.org,2002:merge"
 TEXTS = "tag:yaml.org,2002:str", "tag:yaml.org,2002:binary"
+TO_UTF8 = "save it as UTF-8 (from Latin-1: iconv -f LATIN1 -t UTF-8)"
 
 
 class NotYamlError(InputError):
@@ -163,8 +164,7 @@ def read_text(path: Path | str, bound: str = "json_bytes") -> str:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise InputError(
-            f"Expected {path} to be UTF-8, but got the byte 0x{raw[error.start]:02x} in line {line}: save it as UTF-8 "
-            "(iconv converts it)."
+            f"Expected {path} to be UTF-8, but got the byte 0x{raw[error.start]:02x} in line {line}: {TO_UTF8}."
         ) from error
 
 

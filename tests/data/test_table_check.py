@@ -99,7 +99,7 @@ def test_a_problem_is_found_with_its_place(problem):
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        (b"caf\xe9,the cafe,0.5", "row not in UTF-8 (save with iconv -t UTF-8)"),
+        (b"caf\xe9,the cafe,0.5", "row not in UTF-8 (if it is Latin-1: iconv -f LATIN1 -t UTF-8)"),
         (b"one, two,three,0.5", "row with other fields than the header (quote commas)"),
     ],
 )

@@ -405,6 +405,7 @@ def test_a_compressed_file_that_is_not_unpacked_is_told(tmp_path, start, way_out
         (b"a cat\rdogs\r", r"to end in line feeds, but got carriage returns alone: convert it \(tr"),
         (b"a cat\rdogs", r"to end in line feeds, but got carriage returns alone: convert it \(tr"),
         ("a cat\n".encode("utf-16"), r"but got UTF-16: convert it \(iconv -f UTF-16 -t UTF-8\)"),
+        ("un caf\xe9\n".encode("latin-1"), r"save it as UTF-8 \(from Latin-1: iconv -f LATIN1 -t UTF-8\)"),
         (b"a\x00cat\n", r"but got a zero byte in line 1: remove it \(tr -d"),
     ],
 )

@@ -82,6 +82,9 @@ def test_a_column_called_score_is_that_of_one_system(tmp_path):
         ("a.csv", "a,b\n0.5,good\n", "but got 'good'"),
         ("a.csv", "a,b\n0.5\n", "2 fields as in the header"),
         ("a.csv", "a,b\n", "at least one row"),
+        ("a.csv", "0.5\n0.25\n", r"a\.csv to begin with the names of its columns, but got '0\.5': add such a line"),
+        ("a.csv", "1,0.5\n2,0.25\n", "but got '1', '0.5'"),
+        ("a.txt", "0.5\t0.25\n0.5\t1\n", "but got '0.5', '0.25'"),
         ("a.csv", "", "empty|header"),
         ("a.jsonl", '{"a": 1, "b": 2}\n{"a": 1}\n', "column 'b' of .*row 2|line 2"),
         ("a.jsonl", '{"a": 1, "b": null}\n', "but got nothing"),
@@ -138,6 +141,11 @@ def test_compressed_tables_and_single_columns_with_a_header(tmp_path):
         "a": [1.0],
         "b": [2.0],
     }
+    path = tmp_path / "plain.csv"
+    path.write_text("0.3,0.7\n1,2\n")
+    assert list(read_system_scores([str(path)], ["0.3", "0.7"]).scores) == ["0.3", "0.7"]
+    path.write_text("0,1\n1,2\n")  # written by pandas
+    assert list(read_system_scores([str(path)]).scores) == ["0", "1"]
     path = tmp_path / "comet.txt"
     path.write_text("COMET\n0.5\n-1\n")
     assert list(read_system_scores([str(path)]).scores) == ["COMET"]

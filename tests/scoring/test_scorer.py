@@ -245,6 +245,10 @@ def test_a_statistic_has_to_be_fitted_first(tiny_encoder):
     again = scorer.fit(HYPOTHESES).score(HYPOTHESES, REFERENCES)  # nothing of the old fit is kept
     assert not np.allclose(first.scores, again.scores)
     assert str(first.signature) != str(again.signature)
+    assert str(scorer.fit(one for one in HYPOTHESES).signature) == str(again.signature)
+    for texts, said in (([HYPOTHESES], "got list at position 0"), ([*HYPOTHESES, np.nan], "got float at position")):
+        with pytest.raises(TypeError, match=said):
+            scorer.fit(texts)
     fresh = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder)).fit(HYPOTHESES).score(HYPOTHESES, REFERENCES)
     assert fresh.scores.tolist() == pytest.approx(again.scores.tolist(), abs=1e-6)
 

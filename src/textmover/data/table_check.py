@@ -41,7 +41,7 @@ UNUSABLE = (
     ("rating with a decimal comma", r"Expected a finite number .*: write it with a point"),
     (NO_NUMBER, r"Expected a finite number"),
     ("no text", r"Expected text in .* got nothing"),
-    ("row not in UTF-8 (save with iconv -t UTF-8)", r"Expected .* to be UTF-8"),
+    ("row not in UTF-8 (if it is Latin-1: iconv -f LATIN1 -t UTF-8)", r"Expected .* to be UTF-8"),
     ("row with other fields than the header (quote commas)", r"Expected \d+ fields as in the header"),
     ("row cannot be read", r""),
 )

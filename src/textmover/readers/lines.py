@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 from textmover.readers.public_sets import located
-from textmover.safe_reading import open_input, unreadable
+from textmover.safe_reading import TO_UTF8, open_input, unreadable
 from textmover.types import InputError, needs_extra
 
 COMPRESSIONS = (".gz", ".zst")  # suffixes of supported compressed files
@@ -113,7 +113,7 @@ def iter_lines(
                         )
                     yield line if ends else line.removesuffix("\n").removesuffix("\r")
                 else:
-                    got = f"the byte 0x{wrong:02x} in line {number}: save it as UTF-8 (iconv -t UTF-8)"
+                    got = f"the byte 0x{wrong:02x} in line {number}: {TO_UTF8}"
                     if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                         got = "UTF-16: convert it (iconv -f UTF-16 -t UTF-8)"
                     elif wrong == 0:

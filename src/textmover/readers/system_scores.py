@@ -117,6 +117,8 @@ def _read(path: str, columns: Sequence[str] | None, format: str | None, split: s
 
 def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> SystemScores:
     _check_known("column", columns, table.columns, path)
+    if columns is None:
+        _check_header(path, table.columns)
     lines = tuple(row.number for row in table.rows)
     others = [one for one in table.columns if one != FLAGS and not KEYS.fullmatch(one)]
     names = tuple(columns or ([SCORE] if SCORE in table.columns else others or table.columns))
@@ -128,6 +130,16 @@ def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> Syst
         name: np.array([_score(row.cells.get(name), row.cell(name), way_out) for row in table.rows]) for name in names
     }
     return SystemScores(scores, lines, rows=table.rows)
+
+
+def _check_header(path: str, names: Sequence[str]) -> None:
+    """Raise an error if the first line holds scores; numbers from 0 or 1 on are names, as pandas writes them."""
+    numbers = list(map(as_number, names))
+    if not any(map(math.isnan, numbers)) and numbers not in [[*range(one, len(names) + one)] for one in (0, 1)]:
+        raise InputError(
+            f"Expected {path} to begin with the names of its columns, but got {named(names)}: add such a line, let the "
+            "name of a file with one score a line end in .txt, or name the columns with `columns` if these are names."
+        )
 
 
 def _listed(rows: Sequence[TableRow], column: str, count: int) -> dict[str, Vector]:

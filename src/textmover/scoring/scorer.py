@@ -199,7 +199,7 @@ class Scorer(ScorerStatistics):
         Example:
             >>> from textmover import Scorer
             >>> scorer = Scorer.from_pretrained("twmd")  # doctest: +SKIP
-            >>> pairs = zip(open("hypotheses.txt"), open("references.txt"))  # doctest: +SKIP
+            >>> pairs = zip(open("hypotheses.txt"), open("references.txt"), strict=True)  # doctest: +SKIP
             >>> total = sum(part.scores.sum() for part in scorer.score_stream(pairs))  # doctest: +SKIP
         """
         if shard_size < 1:

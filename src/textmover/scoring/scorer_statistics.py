@@ -16,6 +16,8 @@ from textmover.checkpoints.statistics_files import FIT_COMMANDS, load_statistics
 from textmover.modules.base_metric import ConfiguredMetric
 from textmover.modules.devices import lasting
 from textmover.modules.metric_model import MetricModel
+from textmover.modules.tokens.text_arguments import listed_texts
+from textmover.modules.tokens.tokenizer import check_string
 from textmover.rome.metric import RomeMetric
 from textmover.scoring.engine.engine import Engine
 from textmover.types import InputError, SegmentMetric, Shown, Signature, View, compared_texts
@@ -120,16 +122,18 @@ class ScorerStatistics(Shown):
 
         Raises:
             InputError: If there is nothing to fit, or no text to fit it on.
+            TypeError: If a text is not a string.
         """
-        if isinstance(texts, str) or not any(text.strip() for text in texts):
+        listed = [check_string(text, place) for place, text in enumerate(listed_texts(texts, "texts"))]
+        if isinstance(texts, str) or not any(text.strip() for text in listed):
             got = "one text" if isinstance(texts, str) else "none with a word"
             raise InputError(f"Expected `texts` to be a list of texts to fit on, but got {got}.")
         if unknown := next(iter(set(names or ()) - FIT_COMMANDS.keys()), None):
             known = ", ".join(FIT_COMMANDS)
             raise InputError(f"Expected `names` among {known}, but got {unknown!r}: give all texts as `texts`.")
         encoded = [name for name in ("mean", "baseline") if name in (names or self.metric.statistics)]
-        with self._progress_bar(len(texts) * max(1, len(encoded)), "fitting") as advance, self._engine.lock:
-            self.metric.fit(list(texts), names=names, on_progress=advance)
+        with self._progress_bar(len(listed) * max(1, len(encoded)), "fitting") as advance, self._engine.lock:
+            self.metric.fit(listed, names=names, on_progress=advance)
             return self._after_fit()
 
     def fit_on_call(self, hypotheses: Iterable[str], references: Iterable[Sequence[str]]) -> Self:

@@ -172,6 +172,22 @@ def test_ready_scores_of_other_segments_than_the_data_are_refused(run, refused, 
     assert f"got id 's3' in line 2 of {turned} and 's0' in line 2 of {data}: sort both files alike" in said
 
 
+def test_ready_scores_in_another_order_than_their_texts_are_refused(run, refused, files, write):
+    scores = {"good": [3, 2, 4, 1], "bad": [1, 0, 2, 0]}
+    one_each = [write(f"{name}.chrf", values) for name, values in scores.items()]
+    table = write(
+        "both.tsv", ["good.en\tbad.en", *(f"{one}\t{other}" for one, other in zip(*scores.values(), strict=True))]
+    )
+    bad, good, references = files
+    for given in (one_each, [table]):
+        out = run("compare", "--scores", *given, *options([good, bad, references]), *FEW).ok().out
+        assert out.splitlines()[1].startswith("good")
+        said = refused("compare", "--scores", *given, *options(files))
+        assert "but got scores of good, bad and texts of bad, good: name both in the same order" in said
+    columns = ["--scores", table, "--score-columns", "bad.en", "good.en"]
+    assert run("compare", *columns, *options(files), *FEW).ok().out.splitlines()[1].startswith("good")
+
+
 def test_lower_is_better_and_a_file_for_each_system(run, write):
     table = write("ter.tsv", ["a\tb", *(f"{place}\t{place + 1}" for place in range(40))])
     given = ["compare", "--scores", table, *FEW]

@@ -362,6 +362,16 @@ def test_segments_are_counted_once_and_warned_of_once(tiny_metric, caplog):
     assert any(re.match(said, message) for message in warned)
 
 
+def test_the_examples_of_repetition_are_hypotheses(tiny_metric, caplog):
+    engine = Engine(tiny_metric(max_length=64))
+    loops = ["go home " * 8, "drink tea " * 8]
+    with caplog.at_level(logging.WARNING):
+        found = engine.score([loops[0], "tea"], [[loops[1]], [loops[1]]])
+    assert dict(found.counts) == {"repetition": 1}
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f"1 segment had a hypothesis that repeats one phrase, such as {loops[0][:40] + '…'!r}: ")
+
+
 def test_cut_texts_are_counted_where_texts_are_read_together(tiny_metric):
     metric = tiny_metric(max_length=8, centering="batch")
     found = Engine(metric).score(["tea", HYPOTHESES[0], ""], [["go home"], ["tea"], ["tea"]])

@@ -113,6 +113,8 @@ def _read_systems(options: argparse.Namespace) -> ScoredSystems:
         )
     by_file = options.hypotheses is not None or (not has_texts and len(options.scores) > 1)
     names = _names(tuple(table.scores) if files is None else files.systems, options.names, files=by_file)
+    if files is not None:
+        _check_order(*(_names(tuple(one), None, files=True) for one in (table.scores, files.systems)))
     rows = [] if files is None else _rows(files)
     if rows and len(rows) != len(table.lines):
         raise InputError(
@@ -126,6 +128,16 @@ def _read_systems(options: argparse.Namespace) -> ScoredSystems:
     lines = [row.line for row in rows] or table.lines
     signature = table.signature or digest_signature(options.scores, table)
     return ScoredSystems(scores, rows, lines, signature, not options.lower_is_better)
+
+
+def _check_order(scores: Sequence[str], texts: Sequence[str]) -> None:
+    """Raise an error if the scores of a system and its texts, by their names, have different places."""
+    moved = next((name for name, other in zip(scores, texts, strict=True) if name != other and name in texts), None)
+    if moved is not None:
+        raise InputError(
+            f"Expected scores and texts of the systems in one order, but got scores of {', '.join(scores)} and texts "
+            f"of {', '.join(texts)}: name both in the same order (--score-columns orders columns)."
+        )
 
 
 def refuse_metric(options: argparse.Namespace, instead: str) -> None:

@@ -134,8 +134,8 @@ class Engine(TextEncoding):
         flags |= flags_of_sides
         if getattr(self.metric, "fallback", False):
             flags[FALLBACK] = fell_back(self.metric, segments)
-        for name in ("same output", *flags_of_sides):
-            for row in np.flatnonzero(flags[name]).tolist():
+        for name in ("same output", "repetition", *flags_of_sides):
+            for row in np.flatnonzero(flags.get(name, ())).tolist():
                 self._remember(name, hypotheses[row])
         values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
         raw = RawScores(values, {name: marked for name, marked in flags.items() if marked.any()})
@@ -330,7 +330,10 @@ class Engine(TextEncoding):
                 for rows, results_of_batch in part:
                     for row, result in zip(rows, results_of_batch, strict=True):
                         results[row] = result
-            return results, pair_flags(*(table.flags(pair_rows[:, side]) for side in (0, 1)))
+            flags = pair_flags(*(table.flags(pair_rows[:, side]) for side in (0, 1)))
+            for row in np.flatnonzero(flags.get("repetition", ())).tolist():
+                self._remember("repetition", pairs[row][0])
+            return results, flags
 
     def _score_jointly(self, pairs: Sequence[tuple[str, Reference]], progress: Progress) -> PairTable:
         """Score pairs whose texts are encoded jointly, in input order: scores depend on the other pairs of a batch."""

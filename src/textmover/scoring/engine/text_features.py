@@ -234,7 +234,8 @@ class TextEncoding:
         languages = getattr(self.metric, "languages", ())
         flags = text_flags(batch, languages)
         for name, marked in flags.items():
-            for row in np.flatnonzero(marked)[: EXAMPLES if name != "truncated" else 0]:
+            # Whether a text is a hypothesis, which alone counts as repeating, is not known here.
+            for row in np.flatnonzero(marked)[: EXAMPLES if name not in ("truncated", "repetition") else 0]:
                 words = batch.unknown_words[row] if name == "unknown" and batch.unknown_words else ()
                 script = f" ({other_script(batch.texts[row], languages)})" if name == "script" else ""
                 for word in words or (batch.texts[row],):
