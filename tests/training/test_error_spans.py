@@ -62,6 +62,14 @@ def test_all_right_leaves_the_odds_alone():
     assert fit_odds(torch.stack([torch.zeros(BINS), torch.zeros(BINS)]).double()) == (1.0, 0.0)
 
 
+@pytest.mark.parametrize("label", [0, 1], ids=["right", "wrong"])
+def test_where_all_are_right_or_all_wrong_the_threshold_is_one_half(counts, label):
+    """Held-back texts may lack missing words; the lowest threshold marked every gap."""
+    alone = torch.zeros_like(counts.double())
+    alone[label] = counts[label]
+    assert best_threshold(alone, *fit_odds(alone)) == (0.5, 0.0)
+
+
 @pytest.fixture(scope="module")
 def trained(tiny_encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("errors")
