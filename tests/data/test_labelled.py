@@ -234,6 +234,7 @@ def test_each_task_is_read_as_it_is_on_the_hub(task, tmp_path):
         (None, ["bad", "good"], ["good", 0, "1", -1], [1, 0, 1, None]),
         (None, {"yes": "good", "no": "bad", "1": "good"}, ["yes", "bad", 1, "-1"], [0, 1, 0, None]),
         (None, {"-1": "bad", "1": "good"}, [-1, "1"], [0, 1]),
+        (None, {"False": "bad", "true": "good", "1.0": "good"}, [False, True, 1.0], [0, 1, 1]),
         ("snli", ["contradiction", "entailment", "neutral"], [0, "neutral"], [0, 2]),
     ],
 )

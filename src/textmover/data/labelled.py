@@ -96,7 +96,7 @@ class LabelNames:
 
     def place(self, value: object) -> int | None:
         """Return the index of the class in a cell; ``None`` for a missing label, KeyError for an unknown one."""
-        if not isinstance(value, (str, int)) or isinstance(value, bool):
+        if not isinstance(value, (str, int, float)):
             raise KeyError(value)
         text = str(value).strip().casefold()
         if text in UNLABELLED and text not in self.written:
