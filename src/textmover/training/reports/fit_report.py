@@ -130,7 +130,7 @@ def judge_tasks(module: BaseTrainingModule, data: SourcesDataModule, *, samples:
     sizes = " or ".join(map(str, sorted(batches)))
     note = f"How often a text's partner scores highest among the second texts of its batch of up to {sizes}."
     reports = [
-        TaskReport("Classes told", "Compared with always predicting the most frequent class.", "most frequent", labels),
+        TaskReport("Classes predicted", "Compared with the most frequent class of training.", "most frequent", labels),
         TaskReport("Partners found", note, "untrained", partners),
         TaskReport("Errors marked", "A metric without a head marks by the rule of its plan.", "before", errors),
     ]
