@@ -295,7 +295,7 @@ class RatingsDataModule(SourcesDataModule):
         read = [(self._tables.get(path, path), split) for files, split in by_split for path in files]
         unread = unread_columns(read, self.columns)
         for name, part in parts.items():
-            shared = warn_of_shared(name, segments, part, unread)
+            shared = warn_of_shared(name, segments, part, unread, given=bool(self.validation_files))
             about |= {f"{name}, not apart": shared} if shared else {}
         source = self._source(RatedSource, "ratings", segments, parts, about=about, group=self.group)
         if self.batch_group is not None:

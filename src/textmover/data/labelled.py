@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
-from textmover.data.leakage import WORTH_A_WARNING, PairFile, normalised_pair, without_files
+from textmover.data.leakage import APART, WORTH_A_WARNING, PairFile, normalised_pair, without_files
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, sample_by_hash
 from textmover.data.training_sources import Batch, Source, Tokenize, check_least
 from textmover.readers.segments import read_rows
@@ -307,9 +307,8 @@ class LabelsDataModule(SourcesDataModule):
             note = f"{shared} of {len(held_back)} share their first text"
             source.about = {**source.about, f"{HELD_BACK}, not apart": note}
             logger.warning(
-                "In the %s part, %s with items to train on. Accuracy on them looks better than on new texts: remove "
-                "them from one of the files, or leave `validation` out.",
-                HELD_BACK, note,
+                "In the %s part, %s with items to train on. Accuracy on them looks better than on new texts: %s.",
+                HELD_BACK, note, APART[True],
             )  # fmt: skip
         if len({item.label for item in held_back}) < 2:
             logger.warning(
