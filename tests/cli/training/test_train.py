@@ -172,6 +172,8 @@ def test_a_file_in_place_of_the_folder_of_checkpoints_is_refused_before_training
         trainer__callbacks=[{"class_path": "pytorch_lightning.callbacks.ModelCheckpoint", "init_args": options}]
     )
     assert "`dirpath` to be a folder, but got the file" in said
+    said = refuse(trainer__callbacks=[], trainer__default_root_dir=str(tmp_path / "taken"))
+    assert "`trainer.default_root_dir` to be a folder, but got the file" in said
 
 
 OVERRIDES = "model__init_args__overrides__"

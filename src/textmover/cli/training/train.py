@@ -182,7 +182,7 @@ class TrainCLI(LightningCLI):
         """Raise an error before training if the checkpoints or the export cannot be written."""
         options, model, data = self._export_options(), self.model, self.datamodule
         for place in (getattr(one, "dirpath", None) for one in self.trainer.checkpoint_callbacks):
-            check_folder(place or self.trainer.default_root_dir, "dirpath")
+            check_folder(place or self.trainer.default_root_dir, "dirpath" if place else "trainer.default_root_dir")
         folders = [] if options.folder is None else [Path(options.folder)]
         if isinstance(model, BaseTrainingModule) and isinstance(data, SourcesDataModule):
             check_base(model.metric, options)
