@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from textmover import Scorer
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.classifier import load_classifier, save_classifier
 from textmover.checkpoints.hub import released_metrics
@@ -54,6 +55,8 @@ def test_a_classifier_that_names_its_metric_holds_its_head_alone_and_may_move_wi
     run.rename(tmp_path / "elsewhere")
     folder = tmp_path / "elsewhere" / "metric-labels"
     assert sum(path.stat().st_size for path in folder.iterdir()) < 10_000
+    with pytest.raises(InputError, match="but it holds a classifier: give the folder of the metric"):
+        Scorer.from_pretrained(folder)
     expected = classifier.predict(TEXTS, OTHERS)
     assert torch.equal(load_classifier(folder).predict(TEXTS, OTHERS), expected)
     there = str(tmp_path / "elsewhere" / "metric")

@@ -70,6 +70,18 @@ def test_held_out_kinds_are_judged_on_held_back_references_only(ratings):
     assert not {one.references for one in data.segments} & {one.references for one in data.parts[HELD_OUT]}
 
 
+@pytest.mark.parametrize(
+    ("roles", "named"),
+    [
+        ({"references": "score"}, "'score' as `references` and as `score`"),
+        ({"references": ("reference", "hypothesis")}, "'hypothesis' as `hypothesis` and as `references`"),
+    ],
+)
+def test_one_column_for_two_roles_is_refused(ratings, roles, named):
+    with pytest.raises(InputError, match=f"Expected `columns` to name a column each, but got {named}"):
+        RatingsDataModule([ratings], columns=Columns(**roles))
+
+
 def test_validation_files_replace_the_held_back_part(ratings):
     data = read([ratings], validation=[ratings])
     assert len(data.segments) == len(data.parts[HELD_BACK]) == 180

@@ -56,6 +56,29 @@ def test_validation_files_take_the_place_of_a_held_back_part(pairs):
     assert len(source.items) == len(source.parts["held-back"]) == 150
 
 
+def test_validation_items_that_share_their_first_text_are_counted_and_warned_of(pairs, caplog):
+    caplog.set_level("INFO", logger="textmover")
+    read([pairs], "mnli")
+    assert "not apart" not in caplog.text
+    assert re.search(r" held back, \d+ left out$", caplog.text, re.MULTILINE), "some share a text with held-back ones"
+    caplog.clear()
+    header, *rows = Path(pairs).read_text().splitlines()
+    rows = [*rows[:30], *(f"New {row}" for row in rows[30:60])]
+    validation = write_table(Path(pairs).with_name("validation.tsv"), header, rows)
+    source = read([pairs], "mnli", validation=[validation])
+    assert source.describe()["held-back, not apart"] == "30 of 60 share their first text"
+    assert "In the held-back part, 30 of 60 share their first text with items to train on." in caplog.text
+    assert "left out" not in caplog.text
+
+
+def test_a_warning_names_the_only_class_of_a_held_back_part(tmp_path, caplog):
+    rows = [f"Sentence {n}.\t{n % 2}" for n in range(40)]
+    training = write_table(tmp_path / "train.tsv", "sentence\tlabel", rows)
+    held = write_table(tmp_path / "held.tsv", "sentence\tlabel", [f"Other {n}.\t1" for n in range(9)])
+    read([training], "cola", validation=[held])
+    assert "All 9 items of the held-back part are 'acceptable'" in caplog.text
+
+
 def test_a_file_with_two_paths_is_read_once(pairs):
     again = str(Path(pairs).parent / "." / ".." / Path(pairs).parent.name / Path(pairs).name)
     source = read([pairs, again], "mnli", COLUMNS, validation=[pairs, again], where={"genre": ["g0"]})
@@ -211,6 +234,7 @@ def test_each_task_is_read_as_it_is_on_the_hub(task, tmp_path):
         (None, ["bad", "good"], ["good", 0, "1", -1], [1, 0, 1, None]),
         (None, {"yes": "good", "no": "bad", "1": "good"}, ["yes", "bad", 1, "-1"], [0, 1, 0, None]),
         (None, {"-1": "bad", "1": "good"}, [-1, "1"], [0, 1]),
+        (None, {"False": "bad", "true": "good", "1.0": "good"}, [False, True, 1.0], [0, 1, 1]),
         ("snli", ["contradiction", "entailment", "neutral"], [0, "neutral"], [0, 2]),
     ],
 )

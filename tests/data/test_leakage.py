@@ -142,6 +142,12 @@ def test_training_warns_and_the_card_says_so(tmp_path, caplog):
     assert "share their source" in said
     assert "share their `prompt` with items to train on" in said
     assert "share their `prompt`" in data.describe()["held-back, not apart"]
+    assert said.endswith("name its parts as `train` and `validation`.")
+    data = RatingsDataModule([path], [path], columns=Columns(source="question", groups=("prompt",)))
+    caplog.clear()
+    data.setup()
+    (said,) = [one.getMessage() for one in caplog.records]
+    assert said.endswith("remove them from one of the files, or leave `validation` out."), "they are split already"
 
 
 # --- pairs across files that write them differently -------------------------------------------------------------------

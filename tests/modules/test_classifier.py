@@ -1,3 +1,4 @@
+import pandas as pd
 import pytest
 import torch
 
@@ -196,6 +197,16 @@ def test_a_configuration_that_cannot_be_is_refused(fields, message):
 def test_the_configuration_survives_plain_values():
     one = config("separate", pooling="cls", hidden=3, dropout=0.2)
     assert ClassifierConfig.from_dict(one.to_dict()) == one
+
+
+def test_one_text_and_the_column_of_a_table_are_classified_like_lists(build):
+    single = build("single")
+    assert torch.equal(single.predict(FIRST[0]), single.predict(FIRST[:1]))
+    assert build("joint").predict(FIRST[0], SECOND[0]).shape == (1, 3)
+    backwards = pd.Series(FIRST).iloc[::-1]  # its index counts down
+    assert torch.equal(single.predict(backwards), single.predict(FIRST[::-1]))
+    with pytest.raises(TypeError, match="to be strings, but got float in segment 2"):
+        single.predict(["a cat", float("nan")])
 
 
 def test_texts_that_do_not_fit_the_encoding_are_refused(build):

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from textmover import Scorer
 from textmover.presets import build_metric, preset_config
 from textmover.scoring import save_checkpoint
-from textmover.training import MultiTaskModule, OptimizerConfig, RatingsModule
+from textmover.training import MultiTaskModule, OptimizerConfig, RatingsModule, judge
 from textmover.training.base_module import FROZEN_STATES
 from textmover.training.tasks.error_spans import BINS, ODDS, REACH, best_threshold, fit_odds
 from textmover.types import ErrorSpan
@@ -62,6 +62,14 @@ def test_all_right_leaves_the_odds_alone():
     assert fit_odds(torch.stack([torch.zeros(BINS), torch.zeros(BINS)]).double()) == (1.0, 0.0)
 
 
+@pytest.mark.parametrize("label", [0, 1], ids=["right", "wrong"])
+def test_where_all_are_right_or_all_wrong_the_threshold_is_one_half(counts, label):
+    """Held-back texts may lack missing words; the lowest threshold marked every gap."""
+    alone = torch.zeros_like(counts.double())
+    alone[label] = counts[label]
+    assert best_threshold(alone, *fit_odds(alone)) == (0.5, 0.0)
+
+
 @pytest.fixture(scope="module")
 def trained(tiny_encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("errors")
@@ -100,6 +108,14 @@ def test_probabilities_are_shares(trained):
     expected = sum(one.word_probabilities.sum() for one in found)
     happened = sum(isinstance(error, ErrorSpan) and not error.missing for one in items for error in one.errors)
     assert expected == pytest.approx(happened, rel=0.15)
+
+
+def test_a_head_is_compared_with_the_one_that_training_starts_from(trained, tmp_path):
+    save_checkpoint(trained.metric, tmp_path / "metric", card="")
+    second = MultiTaskModule(metric=str(tmp_path / "metric"), bfloat16="no")
+    (report,) = judge(second, trained.trainer.datamodule, samples=20).tasks
+    assert report.before == "before"
+    assert [row.before for row in report.rows] == pytest.approx([row.after.estimate for row in report.rows])
 
 
 def test_a_head_that_nothing_teaches_is_left_out(trained, tmp_path, caplog):

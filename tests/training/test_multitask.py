@@ -88,7 +88,7 @@ def test_all_kinds_are_learned_in_one_run_and_every_parameter_has_a_gradient(tin
     assert [part.name for part in report.parts] == ["people/held-back", "more/held-back"]
     assert len(report.tables()) == 4
     card = report.card("")
-    for words in ("Agreement with the ratings", "Classes told", "Partners found", "Errors marked"):
+    for words in ("Agreement with the ratings", "Classes predicted", "Partners found", "Errors marked"):
         assert words in card
     assert trained.metric.config.calibrate
     assert trained.metric.config.mark_errors
@@ -374,8 +374,9 @@ def test_train_py_fits_exports_and_keeps_the_classifier(tiny_encoder, tmp_path, 
         },
     }
     assert train(["fit", "--config", str(write_recipe(tmp_path / "recipe.yaml", config))]) == 0
-    out = capsys.readouterr().out
-    for words in ("Classes told", "matthews", "Partners found", "recall@1", "Nobody judged", "textmover score -i"):
+    out, err = capsys.readouterr()
+    assert f"Classifier: {tmp_path / 'metric-good'}" in err
+    for words in ("Classes predicted", "matthews", "Partners found", "recall@1", "Nobody judged", "textmover score -i"):
         assert words in out
     assert Scorer.from_pretrained(tmp_path / "metric").score("a cat", "a cat").mean == pytest.approx(1, abs=1e-5)
     assert load_classifier(tmp_path / "metric-good").predict(["good cat"]).shape == (1, 2)

@@ -3,6 +3,8 @@ import logging
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ from runs import write_ratings
 from textmover import Scorer
 from textmover.checkpoints.adapter import AdapterConfig
 from textmover.data import Columns, RatingsDataModule
-from textmover.data.training_sources import RatedSource
+from textmover.data.training_sources import RatedSource, RatingBatch
 from textmover.scoring import save_checkpoint
 from textmover.scoring.lexical import lexical_scores
 from textmover.training import OptimizerConfig, RatingsModule
@@ -179,6 +181,19 @@ def test_several_references_train_on_the_best_of_them(tiny_encoder: Path, tmp_pa
         scores = segment_scores(trained.metric, batch)
     expected = scores_of(trained.metric, data.parts["held-back"])
     assert scores.numpy() == pytest.approx(expected[batch.positions.numpy()], abs=1e-5)
+
+
+def test_segments_without_references_keep_their_places_beside_others_with_several():
+    """There are as many references as segments, but the first has both, and the second has its source alone."""
+    batch = RatingBatch(
+        hypotheses=None, references=None, positions=torch.arange(2), source="ratings", joint=2,
+        owners=torch.tensor([0, 0, 0, 1]), of_source=torch.tensor([False, False, True, True]), ratings=torch.zeros(2),
+    )  # fmt: skip
+    scores = SimpleNamespace(score=torch.tensor([0.2, 0.9, 0.3, 0.4]))
+    metric = MagicMock(multi_reference="best", combine=lambda *sides: torch.stack(sides), return_value=scores)
+    references, sources = segment_scores(metric, batch)
+    assert references.tolist() == pytest.approx([0.9, float("nan")], nan_ok=True)
+    assert sources.tolist() == pytest.approx([0.3, 0.4])
 
 
 def test_training_on_several_references_as_one_text_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:

@@ -1,17 +1,20 @@
 """Trainers that the modules cannot work with are refused, in plain Lightning as on the command line."""
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import pytorch_lightning as pl
 import torch
 from labelled_runs import quiet_trainer, rated
+from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import AsyncCheckpointIO, TorchCheckpointIO
 
 from runs import write_ratings
 from textmover.checkpoints.lightning_checkpoints import checksum_of
 from textmover.training import OptimizerConfig, RatingsModule
-from textmover.training.trainer_checks import check_moved, check_precision, chosen_accelerator
+from textmover.training.trainer_checks import ResumeHint, check_moved, check_precision, chosen_accelerator
 from textmover.types import InputError
 
 
@@ -98,3 +101,19 @@ def test_a_reader_of_ones_own_stays(tmp_path, tiny_encoder):
     (written,) = tmp_path.rglob("*.ckpt")
     assert checksum_of(written) is None
     assert torch.load(written, weights_only=True)["textmover"]["moved"]
+
+
+@pytest.mark.parametrize("written", [["best"], ["best", "last"], ["resume", "best"], ["last", "weights"]])
+def test_an_interruption_names_the_last_checkpoint_or_the_best(tmp_path, caplog, written):
+    for number, name in enumerate(written):
+        (tmp_path / f"{name}.ckpt").touch()
+        os.utime(tmp_path / f"{name}.ckpt", (number, number))
+    best = ModelCheckpoint(tmp_path, monitor="held-back/pearson", save_last=True)
+    best.best_model_path, best.last_model_path = str(tmp_path / "best.ckpt"), str(tmp_path / "last.ckpt")
+    resume, weights = ModelCheckpoint(tmp_path), ModelCheckpoint(tmp_path, save_weights_only=True)
+    resume.best_model_path, weights.best_model_path = str(tmp_path / "resume.ckpt"), str(tmp_path / "weights.ckpt")
+    trainer = SimpleNamespace(callbacks=[best, resume, weights], ckpt_path=None, global_step=7)
+    caplog.set_level("INFO", logger="textmover")
+    ResumeHint().on_exception(trainer, None, KeyboardInterrupt())
+    wanted = next(name for name in ("last", "resume", "best") if name in written)
+    assert caplog.text.strip().endswith(f"--ckpt_path {tmp_path / wanted}.ckpt")

@@ -146,6 +146,11 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"Expected {path} to have format {FORMAT} or earlier, but got {version}: install a newer textmover."
         )
+    if kind == CLASSIFIER:
+        raise InputError(
+            f"Expected {folder} to be the checkpoint of a metric, but it holds a classifier: give the folder of the "
+            "metric that it stands on, or load it with `textmover.checkpoints.classifier.load_classifier`."
+        )
     if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(
             f"Expected `kind` in {path} to be one of {', '.join(KINDS)}, but got {kind!r}: install a newer textmover."

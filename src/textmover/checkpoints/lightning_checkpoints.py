@@ -43,7 +43,8 @@ def write_run_checkpoint(content: Mapping[str, Any], path: Path) -> bytes:
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
         raise InputError(
-            f"Expected to be able to write the checkpoint {path}, but got: {reason}. Free some space."
+            f"Expected to be able to write the checkpoint {path}, but got: {reason}. Free some space, or "
+            "choose another `dirpath`."
         ) from error
     return comment
 

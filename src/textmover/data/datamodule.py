@@ -244,6 +244,7 @@ class RatingsDataModule(SourcesDataModule):
         super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": list(tables)}, notice)
         if columns.score is None:
             raise InputError("Expected `columns.score` to name the column of the ratings, but got null: name it.")
+        _check_roles(columns)
         for name, keys in (
             ("group", [group]), ("batch_group", [batch_group]),
             ("where", where or ()), ("validation_where", validation_where or ()), ("annotator", [annotator]),
@@ -295,7 +296,7 @@ class RatingsDataModule(SourcesDataModule):
         read = [(self._tables.get(path, path), split) for files, split in by_split for path in files]
         unread = unread_columns(read, self.columns)
         for name, part in parts.items():
-            shared = warn_of_shared(name, segments, part, unread)
+            shared = warn_of_shared(name, segments, part, unread, given=bool(self.validation_files))
             about |= {f"{name}, not apart": shared} if shared else {}
         source = self._source(RatedSource, "ratings", segments, parts, about=about, group=self.group)
         if self.batch_group is not None:
@@ -335,3 +336,14 @@ class RatingsDataModule(SourcesDataModule):
             logger.warning("Rows left out: %d of %s. The first: %s", len(left_out), name, left_out[0])
         segments = rows_where(segments, where, name)
         return segments if self.annotator is None else over_annotators(segments, self.annotator, self.annotators)
+
+
+def _check_roles(columns: Columns) -> None:
+    """Refuse a column that is named for two roles, such as the ratings as references."""
+    roles: dict[str, str] = {}
+    for field, name in columns.fields:
+        if field != "groups" and roles.setdefault(name, field) != field:
+            raise InputError(
+                f"Expected `columns` to name a column each, but got {name!r} as `{roles[name]}` and as `{field}`: "
+                "correct one of them."
+            )

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
-from textmover.data.leakage import PairFile, normalised_pair, without_files
+from textmover.data.leakage import APART, WORTH_A_WARNING, PairFile, normalised_pair, without_files
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, sample_by_hash
 from textmover.data.training_sources import Batch, Source, Tokenize, check_least
 from textmover.readers.segments import read_rows
@@ -96,7 +96,7 @@ class LabelNames:
 
     def place(self, value: object) -> int | None:
         """Return the index of the class in a cell; ``None`` for a missing label, KeyError for an unknown one."""
-        if not isinstance(value, (str, int)) or isinstance(value, bool):
+        if not isinstance(value, (str, int, float)):
             raise KeyError(value)
         text = str(value).strip().casefold()
         if text in UNLABELLED and text not in self.written:
@@ -257,6 +257,7 @@ class LabelsDataModule(SourcesDataModule):
         """Read and split the files."""
         about = {"training files": ", ".join(self.files)}
         items, unlabelled = self._read(self.files, self.splits[0], self.where)
+        rows = len(items) + unlabelled
         if self.validation_files:
             training = items
             held_back, unlabelled_validation = self._read(self.validation_files, self.splits[1], self.validation_where)
@@ -288,8 +289,31 @@ class LabelsDataModule(SourcesDataModule):
                 "paraphrases alone."
             )
         about |= {"classes": source.counts(training), f"{HELD_BACK} classes": source.counts(held_back)}
-        logger.info("Labels: %s to train on (%s), %d held back", f"{len(training):,}", about["classes"], len(held_back))
+        left_out = rows - len(training) - (0 if self.validation_files else len(held_back))
+        logger.info(
+            "Labels: %s to train on (%s), %d held back%s",
+            f"{len(training):,}", about["classes"], len(held_back), f", {left_out:,} left out" if left_out else "",
+        )  # fmt: skip
+        self._check_held_back(source)
         return [source]
+
+    def _check_held_back(self, source: LabelledSource) -> None:
+        """Warn of validation files that share first texts with training, and of a held-back part of one class."""
+        known, held_back = {normalise_reference(item.texts[0]) for item in source.items}, source.parts[HELD_BACK]
+        shared = sum(normalise_reference(item.texts[0]) in known for item in held_back)
+        if shared and shared >= WORTH_A_WARNING * len(held_back):
+            note = f"{shared} of {len(held_back)} share their first text"
+            source.about = {**source.about, f"{HELD_BACK}, not apart": note}
+            logger.warning(
+                "In the %s part, %s with items to train on. Accuracy on them looks better than on new texts: %s.",
+                HELD_BACK, note, APART[True],
+            )  # fmt: skip
+        if len({item.label for item in held_back}) < 2:
+            logger.warning(
+                "All %d items of the %s part are %r: its accuracy cannot tell a trained classifier from one that "
+                "always says so. Change `held_back`, or add items of other classes.",
+                len(held_back), HELD_BACK, source.classes[held_back[0].label],
+            )  # fmt: skip
 
     def _read(self, files: list[str], split: str, where: dict[str, list[str]]) -> tuple[list[LabelledText], int]:
         texts: list[LabelledText] = []

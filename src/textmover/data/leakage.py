@@ -29,6 +29,13 @@ LIKE = 0.8  # word overlap (Jaccard) of near-duplicates
 LOOKED_AT, COMPARED = 2000, 200  # maximum number of evaluation texts, and of training texts compared with each
 LONG_WORD = 12  # average word length beyond which a language has no spaces, so that character pairs are compared
 
+APART = {
+    False: "hold back by a column that keeps them together (`held_back_by`), or split the file and name its parts as "
+    "`train` and `validation`",
+    True: "remove them from one of the files, or leave `validation` out",
+}
+"""Advice about texts on both sides, by whether the user gives validation files."""
+
 # Names of columns whose rows belong together, regardless of group sizes and the columns of the recipe.
 HOLDS_TOGETHER = re.compile(
     r"(?i).*(prompt|question|query|instruction|context|document|passage|article|paragraph|dialog|conversation|thread"
@@ -143,17 +150,20 @@ def shared_with_training(
 
 
 def warn_of_shared(
-    name: str, training: Sequence[ComparedText], kept: Sequence[ComparedText], unread: Unread | None = None
+    name: str,
+    training: Sequence[ComparedText],
+    kept: Sequence[ComparedText],
+    unread: Unread | None = None,
+    *,
+    given: bool = False,
 ) -> str:
-    """Warn if segments of a validation part overlap with training segments; return the overlaps as text."""
+    """Warn if segments of a part, from validation files if ``given``, overlap with training; return the overlaps."""
     overlaps = shared_with_training(training, kept, unread)
     shared = "; ".join(f"{count} of {total} share {name}" for name, (count, total) in overlaps.items())
     if shared:
         logger.warning(
-            "In the %s part, %s with items to train on. Agreement on them looks better than on new texts: hold back "
-            "by a column that keeps them together (`held_back_by`), or split the file and name its parts as `train` "
-            "and `validation`.",
-            name, shared,
+            "In the %s part, %s with items to train on. Agreement on them looks better than on new texts: %s.",
+            name, shared, APART[given],
         )  # fmt: skip
     return shared
 

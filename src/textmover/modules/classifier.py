@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from textmover.modules.devices import evaluating, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.metric_model import MetricModel
+from textmover.modules.tokens.text_arguments import Texts, listed_texts, normalize_references
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.types import InputError, TokenBatch, check_choice, check_whole
 
@@ -248,10 +249,13 @@ class TextClassifier(nn.Module):
 
     @own_arithmetic()
     @torch.no_grad()
-    def predict(self, texts: Sequence[str], others: Sequence[str] | None = None) -> Tensor:
-        """Return the probability of each class, float32 ``[n, C]``, on the CPU."""
+    def predict(self, texts: Texts, others: Texts | None = None) -> Tensor:
+        """Return the probability of each class for one or several texts or pairs, float32 ``[n, C]``, on the CPU."""
+        texts = listed_texts(texts, "texts")
+        others = None if others is None else listed_texts(others, "others")
         if others is not None and len(others) != len(texts):
             raise InputError(f"Expected as many second texts as first ones, but got {len(others)} and {len(texts)}.")
+        normalize_references(texts, texts if others is None else others)  # raises unless all are texts
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]) + len(others[place] if others else ""))
         probabilities = torch.zeros(len(texts), len(self.config.classes))
         with evaluating(self):

@@ -341,6 +341,10 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
         if isinstance(self.metric.encoder, Encoder):
             self.metric.encoder.leave()  # drops the cached states of a frozen encoder
 
+    def folders_beside(self, folder: Path, data: SourcesDataModule) -> list[Path]:
+        """Return the folders that :meth:`export_beside` writes next to the exported metric's folder."""
+        return []
+
     def export_beside(self, folder: Path, card: str) -> None:
         """Write further results of the stage next to the exported metric's folder; nothing by default."""
 

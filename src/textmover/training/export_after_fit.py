@@ -114,9 +114,9 @@ def _export(
     report = judge(module, data)
     with atomic_file(folder / CARD) as card:
         card.write(report.card(recipe))
-    module.export_beside(folder, report.card(recipe))
     for table in report.tables():
         console().print(table)
+    module.export_beside(folder, report.card(recipe))
     if stored := adapter_report(folder):
         console().print(
             f"Adapter over {stored.base}: {stored.size / 1e6:.2f} MB, relative error of its matrices {stored.error:.3f}"

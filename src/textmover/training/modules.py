@@ -271,6 +271,14 @@ class MultiTaskModule(BaseTrainingModule):
         super().finish()
         self._refit()
 
+    def folders_beside(self, folder: Path, data: SourcesDataModule) -> list[Path]:
+        """Return the folders of the classifiers, if they are exported."""
+        if not self.classifiers:
+            return []
+        data.setup()
+        labelled = (name for name, source in data.sources.items() if isinstance(source, LabelledSource))
+        return [folder.with_name(f"{folder.name}-{name}") for name in labelled]
+
     def export_beside(self, folder: Path, card: str) -> None:
         """Write the classifiers next to the metric if requested; each refers to the metric."""
         for name, task in self.tasks.items() if self.classifiers else ():
@@ -278,6 +286,7 @@ class MultiTaskModule(BaseTrainingModule):
                 classifier_folder = folder.with_name(f"{folder.name}-{name}")
                 classifier = task.classifier(self.metric)
                 save_classifier(classifier, classifier_folder, card=card, metric=f"../{folder.name}", overwrite=True)
+                logger.info("Classifier: %s", classifier_folder)
 
     def _refit(self) -> None:
         """Refit weight-dependent statistics, since label and paraphrase batches do not update them."""

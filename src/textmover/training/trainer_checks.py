@@ -221,9 +221,13 @@ class ResumeHint(pl.Callback):
 
 
 def _last_written(trainer: pl.Trainer) -> Path | None:
-    """Return the last checkpoint of this run, or else the one it resumed from; ``None`` without either."""
-    watched = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint)]
-    paths = [(one.dirpath, Path(one.best_model_path)) for one in watched if one.monitor is None and one.best_model_path]
-    # A resumed run stores the path of the previous run, which may be elsewhere or deleted.
-    own = [path for folder, path in paths if folder is not None and path.parent == Path(folder) and path.exists()]
-    return own[-1] if own else None if trainer.ckpt_path is None else Path(trainer.ckpt_path)
+    """Return the last checkpoint of this run, the best one if it has no other, or else the one it resumed from."""
+    own: list[tuple[bool, float, Path]] = []
+    for one in trainer.callbacks:
+        if not isinstance(one, ModelCheckpoint) or one.dirpath is None or one.save_weights_only:
+            continue
+        for name, is_last in ((one.last_model_path, True), (one.best_model_path, one.monitor is None)):
+            # A resumed run stores the path of the previous run, which may be elsewhere or deleted.
+            if name and Path(name).parent == Path(one.dirpath) and Path(name).exists():
+                own.append((is_last, Path(name).stat().st_mtime, Path(name)))
+    return max(own)[2] if own else None if trainer.ckpt_path is None else Path(trainer.ckpt_path)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from labelled_runs import write_sentences
 
 from runs import recipe, write_recipe
 from textmover import Scorer
@@ -149,6 +150,30 @@ def test_an_export_folder_with_other_files_is_refused_before_training(tmp_path, 
     (tmp_path / "precious" / "thesis.txt").write_text("keep")
     assert "holds other files" in refuse(export=str(tmp_path / "precious"))
     assert (tmp_path / "precious" / "thesis.txt").exists()
+
+
+def test_a_folder_of_a_classifier_with_other_files_is_refused_before_training(tmp_path, refuse, tiny_encoder):
+    sentences = write_sentences(tmp_path / "sentences.tsv", 60)
+    (tmp_path / "metric-labels").mkdir()
+    (tmp_path / "metric-labels" / "thesis.txt").write_text("keep")
+    module = {"overrides": {"encoder": str(tiny_encoder)}, "classifiers": True, "bfloat16": "no"}
+    data = {"train": [str(sentences)], "task": "cola", "held_back": 0.3}
+    said = refuse(
+        model={"class_path": "textmover.training.ClassificationModule", "init_args": module},
+        data={"class_path": "textmover.data.LabelsDataModule", "init_args": data},
+    )
+    assert "metric-labels to be new, empty or an earlier checkpoint" in said
+
+
+def test_a_file_in_place_of_the_folder_of_checkpoints_is_refused_before_training(tmp_path, refuse):
+    (tmp_path / "taken").write_text("a file")
+    options = {"dirpath": str(tmp_path / "taken"), "every_n_train_steps": 1}
+    said = refuse(
+        trainer__callbacks=[{"class_path": "pytorch_lightning.callbacks.ModelCheckpoint", "init_args": options}]
+    )
+    assert "`dirpath` to be a folder, but got the file" in said
+    said = refuse(trainer__callbacks=[], trainer__default_root_dir=str(tmp_path / "taken"))
+    assert "`trainer.default_root_dir` to be a folder, but got the file" in said
 
 
 OVERRIDES = "model__init_args__overrides__"

@@ -172,10 +172,22 @@ def test_a_picture_is_drawn_where_it_can_be(tmp_path, tiny_encoder, monkeypatch,
     assert all('pip install "textmover[report]"' in line for line in said)
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path, tiny_encoder, capsys):
+def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, tiny_encoder, capsys):
     (tmp_path / "curves").write_text("a file")
     assert train(arguments_of(tmp_path, tiny_encoder, trainer__max_epochs=1, trainer__limit_train_batches=2)) == 2
-    assert str(tmp_path / "curves") in capsys.readouterr().err
+    assert f"`folder` to be a folder, but got the file {tmp_path / 'curves'}" in capsys.readouterr().err
+    assert not (tmp_path / "checkpoints" / "resume.ckpt").exists()
+
+
+def test_curves_that_cannot_be_written_lose_no_training(tmp_path, tiny_encoder, capsys, monkeypatch):
+    def full(path):
+        raise InputError(f"Expected to be able to write {path}, but got: No space left on device.")
+
+    monkeypatch.setattr("textmover.training.reports.learning_curves.atomic_file", full)
+    arguments = arguments_of(tmp_path, tiny_encoder, trainer__max_epochs=1, trainer__limit_train_batches=2)
+    assert train([*arguments, "--export", str(tmp_path / "metric")]) == 0
+    assert "The learning curves are not written. Expected to be able to write" in capsys.readouterr().err
+    assert (tmp_path / "metric" / "config.json").exists()
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------

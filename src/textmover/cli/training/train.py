@@ -29,6 +29,7 @@ from textmover.cli.argparse_messages import reworded
 from textmover.cli.options.help_files import repeated_option
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_recipe
+from textmover.files import check_folder
 from textmover.runs.exit_codes_and_signals import Terminated, causes, exit_code_context, set_up_logging
 from textmover.runs.process_supervision import check_manual_start
 from textmover.safe_reading import NotYamlError, load_yaml
@@ -178,14 +179,17 @@ class TrainCLI(LightningCLI):
         return trainer
 
     def before_fit(self) -> None:
-        """Raise an error before training if the export cannot be written."""
-        options = self._export_options()
-        if options.folder is not None:
-            _check_writable(Path(options.folder))
-        if isinstance(self.model, BaseTrainingModule):
-            check_base(self.model.metric, options)
-        if isinstance(self.datamodule, SourcesDataModule):
-            self.datamodule.resume_other_data = self.config[self.subcommand].get("resume_other_data")
+        """Raise an error before training if the checkpoints or the export cannot be written."""
+        options, model, data = self._export_options(), self.model, self.datamodule
+        for place in (getattr(one, "dirpath", None) for one in self.trainer.checkpoint_callbacks):
+            check_folder(place or self.trainer.default_root_dir, "dirpath" if place else "trainer.default_root_dir")
+        folders = [] if options.folder is None else [Path(options.folder)]
+        if isinstance(model, BaseTrainingModule) and isinstance(data, SourcesDataModule):
+            check_base(model.metric, options)
+            data.resume_other_data = self.config[self.subcommand].get("resume_other_data")
+            folders += [place for folder in folders for place in model.folders_beside(folder, data)]
+        for folder in folders:
+            check_replaceable(check_folder(folder, "export"), overwrite=True)
 
     def after_fit(self) -> None:
         """Report the gain on every evaluation part, and export the metric."""
@@ -278,13 +282,6 @@ def _is_lightning_error(error: BaseException) -> bool:
     if isinstance(error, (TypeError, ValueError)):  # torch may have raised it for a value passed on by Lightning
         packages = [one for one in packages if one in (*LIGHTNING_PACKAGES, "textmover")]
     return isinstance(error, MisconfigurationException) or packages[-1] in LIGHTNING_PACKAGES
-
-
-def _check_writable(folder: Path) -> None:
-    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise InputError(f"Expected `export` to be a folder that can be written, but got {folder}: give another place.")
-    check_replaceable(folder, overwrite=True)
 
 
 def quiet_lightning() -> None:

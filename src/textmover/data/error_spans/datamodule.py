@@ -228,7 +228,7 @@ class MarkedDataModule(SourcesDataModule):
         training = sample_by_hash(training, self.most, lambda one: (one.hypothesis, *one.references, one.source or ""))
         parts = {"training": training, HELD_BACK: held}
         self._check_sizes("segments", parts, "give more marked texts")
-        shared = warn_of_shared(HELD_BACK, training, held)
+        shared = warn_of_shared(HELD_BACK, training, held, given=bool(self.validation_files))
         about |= {f"{HELD_BACK}, not apart": shared} if shared else {}
         parts = {name: with_references(part, self.references, self.seed, self.parse) for name, part in parts.items()}
         drawn = Counter(one.groups[KIND] for one in parts["training"])

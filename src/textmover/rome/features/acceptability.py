@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from textmover.modules.classifier import TextClassifier
 from textmover.modules.devices import own_arithmetic
 from textmover.modules.encoder.encoder_identity import weights_fingerprint
+from textmover.modules.tokens.text_arguments import Texts, listed_texts
 from textmover.types import InputError, TokenBatch
 
 ACCEPTABLE = "acceptable"  # class whose probability is the feature, named as in CoLA and GLUE
@@ -75,7 +76,7 @@ class AcceptabilityModel(nn.Module):
 
     @own_arithmetic()
     @torch.no_grad()
-    def predict(self, texts: Sequence[str]) -> Tensor:
+    def predict(self, texts: Texts) -> Tensor:
         """Return probabilities ``[n]`` of texts, float32 on the CPU, in evaluation mode; duplicates are computed once.
 
         Example:
@@ -85,6 +86,7 @@ class AcceptabilityModel(nn.Module):
             >>> bool(good > damaged), float(empty)
             (True, 0.0)
         """
+        texts = listed_texts(texts, "texts")
         distinct = list(dict.fromkeys(texts))
         if not distinct:
             return torch.zeros(0)

@@ -123,16 +123,16 @@ def judge_tasks(module: BaseTrainingModule, data: SourcesDataModule, *, samples:
         if isinstance(task, ClassificationTask):
             labels += _label_rows(task, module.metric, part, name, samples)
         if isinstance(source, MarkedSource):
-            errors += _error_rows(source, module.metric, part, name, samples)
+            errors += _error_rows(source, start(), module.metric, part, name, samples)
         if isinstance(task, ContrastiveTask):
             partners.append(_partner_row(task, start(), module.metric, part, name, samples))
             batches.add(source.validation_batch_size)
     sizes = " or ".join(map(str, sorted(batches)))
     note = f"How often a text's partner scores highest among the second texts of its batch of up to {sizes}."
     reports = [
-        TaskReport("Classes told", "Compared with always predicting the most frequent class.", "most frequent", labels),
+        TaskReport("Classes predicted", "Compared with the most frequent class of training.", "most frequent", labels),
         TaskReport("Partners found", note, "untrained", partners),
-        TaskReport("Errors marked", "Compared with the untrained rule of the plan.", "rule", errors),
+        TaskReport("Errors marked", "A metric without a head marks by the rule of its plan.", "before", errors),
     ]
     return [one for one in reports if one.rows]
 
@@ -154,12 +154,15 @@ MARKED = {"mcc_words": "MCC of words", "mcc_gaps": "MCC of gaps", "span_f1": "F1
 """Statistics of marked errors, and their headings in reports."""
 
 
-def _error_rows(source: MarkedSource, metric: Any, part: str, name: str, samples: int) -> list[StatisticRow]:
+def _error_rows(
+    source: MarkedSource, start: Any, metric: Any, part: str, name: str, samples: int
+) -> list[StatisticRow]:
     items = source.parts[part]
+    first = start if getattr(start.config, "mark_errors", False) else by_rule(metric)
     texts = [one.hypothesis for one in items], [one.compared for one in items]
     before, after = (
         judge_errors(items, tuple(mark_fitted(Scorer(one), *texts, warn=False)), samples=samples)
-        for one in (by_rule(metric), metric)
+        for one in (first, metric)
     )
     return [
         StatisticRow(name, len(items), told, before.figures[statistic].estimate, after.figures[statistic])

@@ -16,7 +16,7 @@ from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor
 
 from textmover.csv_cells import CsvWriter
-from textmover.files import atomic_file
+from textmover.files import atomic_file, check_folder
 from textmover.markdown_escaping import figure_label
 from textmover.report.figures.matplotlib_figures import MARKERS, line_style, plain_axes, rows_and_columns, save_figure
 from textmover.types import InputError, check_share, needs_extra
@@ -36,9 +36,9 @@ MOST_NAMES = 7  # maximum number of names in a legend; beyond it only the first 
 class LearningCurves(pl.Callback):
     """Collect losses, validation statistics and learning rates, and write ``curves.csv`` and ``curves.png``.
 
-    Both are written when training ends, also after an interruption or error. Collected values are saved in the
-    checkpoints, so a resumed run has the curves of an unbroken one. Steps are optimiser steps, from
-    1; the loss of a step is the mean over its accumulated batches.
+    Both are written when training ends, also after an interruption or error; if that fails, a warning says so.
+    Collected values are saved in the checkpoints, so a resumed run has the curves of an unbroken one. Steps are
+    optimiser steps, from 1; the loss of a step is the mean over its accumulated batches.
 
     Args:
         folder: Output folder; by default that of the first logger, or ``trainer.default_root_dir``.
@@ -46,8 +46,8 @@ class LearningCurves(pl.Callback):
         smoothing: Window of the smoothed line as a share of the loss curve, 0 to 1; 0 draws only raw values.
 
     Raises:
-        InputError: If an option has another value or, when a fit begins, matplotlib is not installed though ``picture``
-            is true.
+        InputError: If an option has another value or, when a fit begins, the folder cannot be written, or matplotlib is
+            not installed though ``picture`` is true.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class LearningCurves(pl.Callback):
                 self._draws = False
                 if trainer.is_global_zero:
                     logger.info("Learning curves: a table and no picture. %s", error)
-        self._place = Path(self.folder or trainer.log_dir or trainer.default_root_dir)
+        self._place = check_folder(self.folder or trainer.log_dir or trainer.default_root_dir, "folder")
 
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
@@ -120,20 +120,21 @@ class LearningCurves(pl.Callback):
         self.write(trainer)
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Write table and figure; an error here must not hide why training ended."""
-        try:
-            self.write(trainer)
-        except InputError as error:
-            logger.warning("The learning curves are not written. %s", error)
+        """Write table and figure."""
+        self.write(trainer)
 
     def write(self, trainer: pl.Trainer) -> None:
-        """Write table and figure in the first process if anything was collected."""
+        """Write table and figure in the first process if anything was collected; warn if they cannot be written."""
         if self._place is None or not self.values or not trainer.is_global_zero:
             return
-        with atomic_file(self._place / "curves.csv") as stream:
-            CsvWriter(stream).writerows(_rows(self.values))
-        if self._draws:
-            save_figure(_figure(self.values, self.smoothing), self._place / "curves.png")
+        try:
+            with atomic_file(self._place / "curves.csv") as stream:
+                CsvWriter(stream).writerows(_rows(self.values))
+            if self._draws:
+                save_figure(_figure(self.values, self.smoothing), self._place / "curves.png")
+        except InputError as error:  # it would lose the trained weights, or hide why training ended
+            logger.warning("The learning curves are not written. %s", error)
+            return
         logger.info("Learning curves: %s", self._place / ("curves.png" if self._draws else "curves.csv"))
 
     def state_dict(self) -> dict[str, Any]:

@@ -151,7 +151,10 @@ def fit_odds(counts: Tensor) -> tuple[float, float]:
 
 
 def best_threshold(counts: Tensor, scale: float, offset: float) -> tuple[float, float]:
-    """Return the probability threshold with the largest Matthews correlation, and that correlation."""
+    """Return the probability threshold with the largest Matthews correlation, and that correlation.
+
+    The threshold is 0.5 if no correlation is positive, as where nothing is wrong: the lowest one would mark everything.
+    """
     right, wrong = (one.flip(0).cumsum(0).flip(0) for one in counts)  # with at least the log-odds of the bin
     totals = counts.sum(dim=1)
     marked = right + wrong
@@ -160,6 +163,8 @@ def best_threshold(counts: Tensor, scale: float, offset: float) -> tuple[float, 
     bottom = (marked * left * totals[0] * totals[1]).sqrt()
     values = torch.where(bottom > 0, top / bottom.clamp(min=1e-12), 0.0)
     best = int(values.argmax())
+    if not values[best] > 0:
+        return 0.5, 0.0
     step = 2 * REACH / (BINS - 1)
     edge = float(ODDS[best]) - step / 2
     return float(expit(scale * edge + offset)), float(values[best])

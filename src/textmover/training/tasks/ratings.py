@@ -244,7 +244,7 @@ def segment_scores(metric: Any, batch: RatingBatch, masks: tuple[float, float] =
 
 def _over_references(metric: Any, scores: Tensor, owners: Tensor, count: int) -> Tensor:
     """Return the best or mean score of each of ``count`` segments; NaN without references."""
-    if len(owners) == count:
+    if torch.equal(owners, torch.arange(count, device=owners.device)):
         return scores
     reduce = "mean" if metric.multi_reference == "mean" else "amax"
     start = torch.full((count,), torch.nan, dtype=scores.dtype, device=scores.device)
