@@ -289,10 +289,10 @@ class LabelsDataModule(SourcesDataModule):
                 "paraphrases alone."
             )
         about |= {"classes": source.counts(training), f"{HELD_BACK} classes": source.counts(held_back)}
-        left_out = rows - len(training) - (0 if self.validation_files else len(held_back))
+        lost = rows - len(training) - (0 if self.validation_files else len(held_back))
         logger.info(
             "Labels: %s to train on (%s), %d held back%s",
-            f"{len(training):,}", about["classes"], len(held_back), f", {left_out:,} left out" if left_out else "",
+            f"{len(training):,}", about["classes"], len(held_back), f", {lost:,} left out" if lost else "",
         )  # fmt: skip
         self._check_held_back(source)
         return [source]

@@ -143,7 +143,7 @@ def decomposition(found: Explanation, *, plain: bool = False) -> str:
 
 def tree_rows(trees: ExplainedTrees, *, kept_first: bool) -> list[tuple[str, str, str, float]]:
     """Return kind, words and cost of each edit; kept words come first or last."""
-    rows = []
+    rows: list[tuple[str, str, str, float]] = []
     for one in sorted(trees.edits, key=lambda one: (one.kind == "kept") != kept_first):
         reference = "" if one.reference is None else one_line(trees.reference.words[one.reference])
         hypothesis = "" if one.hypothesis is None else one_line(trees.hypothesis.words[one.hypothesis])
