@@ -219,7 +219,7 @@ def test_rows_that_cannot_be_used_are_left_out_where_asked(caplog):
     rows = rated_by(["a"], [float], texts=40)
     for row, field, value in ((3, "score", "n/a"), (5, "reference", None), (7, "hypothesis", None), (9, "score", "")):
         rows[row][field] = value
-    with pytest.raises(InputError, match="row 4, but got 'n/a'"):
+    with pytest.raises(InputError, match=r"row 4, but got 'n/a': .*, or set `unusable` to leave-out\.$"):
         read(rows, rows, columns=BY)
     data = read(rows, rows, columns=BY, unusable="leave-out")
     assert len(data.segments) == 36

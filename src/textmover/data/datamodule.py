@@ -325,13 +325,15 @@ class RatingsDataModule(SourcesDataModule):
         return segments, held_back, {**about, **left_out}
 
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:
-        left_out: list[InputError] | None = None if self.unusable == "refuse" else []
+        left_out: list[InputError] = []
         segments = read_segments(self._tables.get(name, name), self.columns, split=split, left_out=left_out)
+        if left_out and self.unusable == "refuse":
+            problem = str(left_out[0]).removesuffix(".")
+            raise type(left_out[0])(f"{problem}, or set `unusable` to leave-out.")
         segments, out_of_range = split_by_range(segments, self.rating_range)
-        problems = [beyond_range(segment, name, self.rating_range) for segment in out_of_range]
-        if problems and left_out is None:
-            raise problems[0]
-        left_out = [*(left_out or ()), *problems]
+        left_out += (beyond_range(segment, name, self.rating_range) for segment in out_of_range)
+        if left_out and self.unusable == "refuse":
+            raise left_out[0]
         if left_out:
             logger.warning("Rows left out: %d of %s. The first: %s", len(left_out), name, left_out[0])
         segments = rows_where(segments, where, name)
