@@ -239,12 +239,19 @@ def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path,
         return judge(scorer, segments, values, **drawn)
 
     monkeypatch.setattr(sweep_module, "judge", interrupted)
-    ended = run("sweep", *base, "--field", "temperature=0.1,0.2,0.3,0.4")
+    arguments = ("sweep", *base, "--no-figure", "--field")
+    assert run(*arguments, "temperature=0.1,0.2").code == 0
+    earlier = (tmp_path / "ratings.sweep.tsv").read_text()
+    ended = run(*arguments, "temperature=0.1,0.2,0.3,0.4")
     assert ended.code == code
     assert ended.out == ""
-    done = "2 of 4 settings are done; they are in ratings.sweep.tsv."
-    assert ended.err.splitlines() == [done, "Written: ratings.sweep.tsv", "textmover: interrupted"]
-    assert len((tmp_path / "ratings.sweep.tsv").read_text().splitlines()) == 3
+    done = "2 of 4 settings are done; they are in ratings.sweep.partial.tsv."
+    assert ended.err.splitlines() == [done, "textmover: interrupted"]
+    assert len((tmp_path / "ratings.sweep.partial.tsv").read_text().splitlines()) == 3
+    assert (tmp_path / "ratings.sweep.tsv").read_text() == earlier
+    assert run(*arguments, "temperature=0.1").code == 0
+    assert len((tmp_path / "ratings.sweep.tsv").read_text().splitlines()) == 2
+    assert not (tmp_path / "ratings.sweep.partial.tsv").exists()
 
 
 def test_no_progress_where_nobody_watches(run, base):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from textmover.cli.options.input_tables import read_tables
 from textmover.experiments import sweep
+from textmover.experiments.evaluation.sets import partial_table
 from textmover.files import check_output, check_unnamed, write_output
 from textmover.meta_evaluation.significance.bootstrap import undefined_draws
 from textmover.readers.public_sets.catalogue import place_of
@@ -76,20 +77,23 @@ def run(options: argparse.Namespace) -> None:
 def _judge_all(
     options: argparse.Namespace, settings: Settings, segments: Sequence[Segment], table: Path
 ) -> list[sweep.SettingResult]:
-    """Return the results in the order of the grid. The table always has all finished results."""
+    """Write and return the results in the order of the grid; finished ones are in a table beside it until then."""
     done: dict[int, sweep.SettingResult] = {}
-    grid = settings.grid
+    grid, kept = settings.grid, partial_table(table)
     try:
         with progress_bars(shown=not options.quiet) as advance:
             for index, scorer in scorers(settings):
                 done[index] = sweep.judge(scorer, segments, grid[index], samples=options.samples, seed=options.seed)
-                write_output(sweep.as_table([done[one] for one in sorted(done)]), table)
+                write_output(sweep.as_table([done[one] for one in sorted(done)]), kept)
                 advance("settings", 1, len(grid))
     except KeyboardInterrupt:
         if done:
-            logger.warning("%d of %d settings are done; they are in %s.", len(done), len(grid), table)
+            logger.warning("%d of %d settings are done; they are in %s.", len(done), len(grid), kept)
         raise
-    return [done[index] for index in range(len(grid))]
+    results = [done[index] for index in range(len(grid))]
+    write_output(sweep.as_table(results), table)
+    kept.unlink()
+    return results
 
 
 def _print(results: Sequence[sweep.SettingResult], best: int | None, samples: int) -> None:
