@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 
 _LOCKS: weakref.WeakSet[Any] = weakref.WeakSet()
 _OWNERS: weakref.WeakSet[Any] = weakref.WeakSet()
-_BACKENDS: list[Any] = [torch.backends.cuda, torch.backends.mkldnn]
 
 
 def new_lock() -> threading.RLock:
@@ -124,7 +123,7 @@ class _Settings:
 
 def _matmul_precision() -> tuple[str | None, list[str]]:
     """Return the matrix product precision: for all devices (``None`` with the newer interface) and per backend."""
-    by_backend = [backend.matmul.fp32_precision for backend in _BACKENDS if hasattr(backend.matmul, "fp32_precision")]
+    by_backend = [backend.matmul.fp32_precision for backend in _backends() if hasattr(backend.matmul, "fp32_precision")]
     try:
         return torch.get_float32_matmul_precision(), by_backend
     except RuntimeError:
@@ -141,9 +140,13 @@ def _apply_settings(dtype: torch.dtype, precision: str | None, by_backend: list[
     torch.set_default_dtype(dtype)
     if precision is not None:
         torch.set_float32_matmul_precision(precision)  # for all backends
-    for backend, value in zip(_BACKENDS, by_backend, strict=False):
+    for backend, value in zip(_backends(), by_backend, strict=False):
         if backend.matmul.fp32_precision != value:
             backend.matmul.fp32_precision = value
+
+
+def _backends() -> list[Any]:
+    return [torch.backends.cuda, torch.backends.mkldnn]
 
 
 _SETTINGS = _Settings()

@@ -124,9 +124,10 @@ class CompiledRunner(_GraphRunner):
 
     concurrent = False
 
+    name = f"torch-compile-{version('torch')}"
+
     def __init__(self, graph: nn.Module) -> None:
         super().__init__(graph)
-        self.name = f"torch-compile-{version('torch')}"
         reset_after_fork(self)
 
     @property

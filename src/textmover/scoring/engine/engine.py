@@ -111,7 +111,7 @@ class Engine(TextEncoding):
         warn: bool = True,
         by_pair: bool = False,
     ) -> RawScores:
-        """Score each hypothesis, one at least, against its references; with ``by_pair`` return one score per reference.
+        """Score each hypothesis against its references; with ``by_pair`` return one score per reference.
 
         Sources come with the references, as :class:`~textmover.types.SourcedReferences`. A hypothesis that copies its
         source is scored on its references alone if it has any. Concurrent calls run one after another.
@@ -129,7 +129,9 @@ class Engine(TextEncoding):
                 if len(waiting) > self._pending_windows:
                     parts.append(waiting.popleft()())
             parts += [finished() for finished in waiting]
-        flags = {name: np.concatenate([part.flags[name] for part in parts]) for name in parts[0].flags}
+        flags = {
+            name: np.concatenate([part.flags[name] for part in parts]) for name in (parts[0].flags if parts else ())
+        }
         flags["same output"] = same_outputs(hypotheses, [segment.texts for segment in compared])
         flags |= flags_of_sides
         if getattr(self.metric, "fallback", False):
@@ -137,7 +139,9 @@ class Engine(TextEncoding):
         for name in ("same output", "repetition", *flags_of_sides):
             for row in np.flatnonzero(flags.get(name, ())).tolist():
                 self._remember(name, hypotheses[row])
-        values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
+        names = parts[0].values if parts else {"score": None}
+        empty = np.zeros(0, dtype=np.float64)
+        values = {name: np.concatenate([empty, *(part.values[name] for part in parts)]) for name in names}
         raw = RawScores(values, {name: marked for name, marked in flags.items() if marked.any()})
         if warn:
             self.warn(raw.counts)
