@@ -193,6 +193,22 @@ AT_THE_RIGHT = """
 """
 
 
+BESIDE = """
+  found.gaps = [...document.querySelectorAll(".texts dt .swatch")].map((dot) => {
+    const name = document.createRange();
+    name.selectNodeContents(dot.nextSibling);
+    return dot.getBoundingClientRect().bottom - name.getClientRects()[0].bottom;
+  });
+"""
+
+
+def test_a_long_name_begins_beside_its_dot(probe):
+    page = compared(("a", "a_system_with_" + "a_long_name_" * 5))
+    gaps = probe(page, BESIDE)["gaps"]
+    assert len(gaps) > 1
+    assert max(map(abs, gaps)) < 12  # pixels; a line is 22 high
+
+
 def test_texts_read_from_right_to_left_stand_at_the_right(probe, explained):
     errors = TextErrors("\u05e9\u05dc\u05d5\u05dd cat", (ErrorSpan(5, 8),))
     for page, count in ((compared(("a", "b")), 2), (explained(errors.text, "a cat", errors=errors).to_html(), 2)):

@@ -129,6 +129,32 @@ def test_a_parser_and_neighbours_make_more_kinds_possible(run, write, tiny_encod
 # --- what is written --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_scores_so_far_are_kept_when_a_later_metric_is_interrupted(run, texts, model, tmp_path, monkeypatch, keep):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    command = ("robustness", "-i", texts, *SOME, *model, *(("--keep", "kept.tsv") if keep else ()))
+    with monkeypatch.context() as patch:
+        patch.setattr("textmover.experiments.evaluation.metrics.lexical_scores", interrupted)
+        where = ": the scores so far are in kept.partial.tsv" if keep else ""
+        ended = run(*command)
+        assert ended.code == 130
+        assert ended.err.endswith(f"textmover: interrupted{where}\n")
+    if not keep:
+        assert [one.name for one in tmp_path.glob("kept*")] == []
+        return
+    partial = tmp_path / "kept.partial.tsv"
+    lines = partial.read_text(encoding="utf-8").splitlines()
+    assert lines[0].split("\t") == ["group", "item", "hypothesis", "reference", "degree", "severity", "twmd"]
+    assert "kept.partial.tsv to be new, but it holds the scores of an interrupted run" in run(*command).complaint()
+    partial.unlink()
+    run(*command).ok()
+    whole = (tmp_path / "kept.tsv").read_text(encoding="utf-8").splitlines()
+    assert [line.rsplit("\t", 1)[0] for line in whole] == lines
+    assert not partial.exists()
+
+
 def test_page_table_figure_and_scores(run, texts, model, tmp_path):
     run("robustness", "-i", texts, *SOME, *model, "--output", "out/found.md", "--keep", "kept.tsv").ok()
     assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["found.csv", "found.md", "found.png"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from textmover.cli.options import perturbations
 from textmover.experiments import robustness as experiment
-from textmover.experiments.evaluation.metrics import Metrics
-from textmover.experiments.evaluation.sets import check_scores_file, write_scores
+from textmover.experiments.evaluation.metrics import KeptScores, Metrics
+from textmover.experiments.evaluation.sets import check_no_partial_table, check_scores_file, partial_table, write_scores
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
 from textmover.readers.column_flags import errors_with_flag_names
@@ -32,6 +32,9 @@ def run(options: argparse.Namespace) -> None:
     """Perturb the texts, score them with each metric, print the result, and write page and figure."""
     files = _files(options)
     keep = None if options.keep is None else check_scores_file(options.keep, [options.input], "--keep")
+    if keep is not None:
+        check_no_partial_table(keep)
+    kept = KeptScores({} if keep is None else {NAME: partial_table(keep)})
     metrics = Metrics(options)
     with errors_with_flag_names(FLAGS):
         types, left_out = perturbations.chosen_types(options, NEEDED_HERE)
@@ -42,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
         perturbations.warn_of_other_languages(subjects.texts)
         parses, neighbours = perturbations.load_resources(options)
     metrics.load()
-    with progress_bars(shown=not options.quiet) as advance:
+    with kept.told(), progress_bars(shown=not options.quiet) as advance:
         changed = experiment.change(
             subjects,
             types,
@@ -52,7 +55,12 @@ def run(options: argparse.Namespace) -> None:
             on_progress=lambda done: advance("perturbing", done, len(subjects.texts)),
         )
         total = len(changed.judgements) * metrics.steps
-        rows = metrics.scores(changed.judgements, lambda done: advance("scoring", done, total))
+        with kept.keeping(NAME, changed.judgements) as take:
+            rows = metrics.scores(
+                changed.judgements,
+                lambda done: advance("scoring", done, total),
+                lambda rows: take([*changed.facts, *rows]),
+            )
     if keep is not None:
         write_scores(changed.judgements, [*changed.facts, *rows], keep)
     bootstrap = {"samples": options.samples, "seed": options.seed}

@@ -172,8 +172,14 @@ class KeptScores:
 
     @contextlib.contextmanager
     def keeping(self, name: str, judgements: Judgements) -> Iterator[Callable[[Sequence[MetricScores]], None]]:
-        """Yield a function that takes the scores so far; they are written periodically and on exit, even on error."""
-        path, before = self.paths[name], self._clock()
+        """Yield a function that takes the scores so far; they are written periodically and on exit, even on error.
+
+        Without a path for ``name`` nothing is written.
+        """
+        path, before = self.paths.get(name), self._clock()
+        if path is None:
+            yield lambda rows: None
+            return
         latest: list[MetricScores] = []
 
         def take(rows: Sequence[MetricScores]) -> None:

@@ -178,17 +178,22 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
         tables = [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
     for one in () if options.output else tables:
         check_unnamed(one, ("hypothesis",))
-    for one in map(partial_table, tables):
-        if one.exists():
-            raise InputError(
-                f"Expected {one} to be new, but it holds the scores of an interrupted run: rename it, or remove it."
-            )
+    for one in tables:
+        check_no_partial_table(one)
     return tables
 
 
 def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--output") -> Path:
     """Return the path of a score table; raise an error if another format or an input file is named."""
     return check_output(path, inputs, (".tsv", ".txt"), flag)
+
+
+def check_no_partial_table(path: Path) -> None:
+    """Raise an error if an interrupted run has left its scores so far."""
+    if (partial := partial_table(path)).exists():
+        raise InputError(
+            f"Expected {partial} to be new, but it holds the scores of an interrupted run: rename it, or remove it."
+        )
 
 
 def partial_table(path: Path) -> Path:
