@@ -394,6 +394,25 @@ def test_the_batches_asked_for_are_the_batches_made(ratings):
         assert min(counts) == 1
 
 
+def test_a_source_that_trains_on_the_held_back_texts_of_another_is_named(ratings, tmp_path, caplog):
+    rows = [f"drop\tr{n}\tother{n}\t{n}" for n in range(60)]
+    other = write_table(tmp_path / "other.tsv", "kind\treference\thypothesis\tscore", rows)
+
+    def warned(**second):
+        caplog.clear()
+        sources = {"one": RatingsDataModule([ratings], held_back=0.3), "two": RatingsDataModule(**second)}
+        mixture = ready(MixtureDataModule(sources))
+        return [record.getMessage() for record in caplog.records if "trains on" in record.getMessage()], mixture
+
+    assert warned(train=[other], held_back=0.3)[0] == []
+    (message,), mixture = warned(train=[other], held_back=0.1)
+    assert re.search(r"held-back part of one, \d+ of \d+ share .* that two trains on.* the same `held_back`", message)
+    assert any("two trains on" in key for key in mixture.describe())
+    first, second = warned(train=[other], validation=[ratings])[0]
+    assert "part of one" in first
+    assert "part of two" in second
+
+
 def test_a_mixture_in_a_mixture_needs_a_batch_for_each_of_its_sources(ratings):
     inner = MixtureDataModule({name: RatingsDataModule([ratings]) for name in ("one", "two", "three")})
     with pytest.raises(InputError, match="`batches` to be at least 3"):

@@ -134,14 +134,18 @@ def test_bad_options_are_refused(options, tiny_metric):
         TextMoverScore(torch.nn.Linear(1, 1))
 
 
-def test_a_copied_module_scores_with_its_own_copy_of_the_metric(tiny_metric):
-    holder = torch.nn.Module()
-    holder.metric = tiny_metric()
-    holder.score = TextMoverScore(model=holder.metric)
-    twin = copy.deepcopy(holder)
+@pytest.mark.parametrize("names", [("metric", "score"), ("score", "metric")])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(copy.deepcopy(one)))])
+def test_a_copied_module_scores_with_its_own_copy_of_the_metric(tiny_metric, names, copied):
+    holder, metric = torch.nn.Module(), tiny_metric()
+    parts = {"metric": metric, "score": TextMoverScore(metric)}
+    for name in names:  # modules are copied in the order of registration
+        holder.add_module(name, parts[name])
+    twin = copied(holder)
     assert twin.score.scorer.metric is twin.metric
     assert holder.score.scorer.metric is holder.metric
     assert holder.score.clone().scorer.metric is holder.metric
+    assert copy.deepcopy(twin.score).scorer is twin.score.scorer
 
 
 def test_idf_that_each_update_would_fit_is_refused_until_it_is_given(options, tiny_encoder, tmp_path):

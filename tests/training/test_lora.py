@@ -146,6 +146,18 @@ def test_values_and_gradients_are_those_of_peft(shape, bias):
     assert torch.autograd.gradcheck(layer, (x,))
 
 
+def test_a_weight_and_a_bias_that_are_trained_as_well_get_gradients():
+    torch.manual_seed(0)
+    layer, x = LowRankLinear(nn.Linear(3, 4), LoraConfig(rank=2)).double(), torch.randn(2, 5, 3, dtype=torch.float64)
+    nn.init.normal_(layer.matrices[1])
+    base, (down, up) = layer.base_layer, layer.matrices
+    plain = x @ base.weight.T + base.bias + layer.scaling * x @ down.T @ up.T
+    expected = torch.autograd.grad(plain.square().sum(), [base.weight, base.bias])
+    found = torch.autograd.grad(layer(x).square().sum(), [base.weight, base.bias])
+    for ours, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, wanted)
+
+
 def test_under_autocast_the_values_are_those_of_bfloat16():
     torch.manual_seed(0)
     layer = LowRankLinear(nn.Linear(64, 32).requires_grad_(False), LoraConfig())

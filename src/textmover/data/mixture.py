@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,8 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.data.datamodule import SourcesDataModule
+from textmover.data.leakage import WORTH_A_WARNING
+from textmover.data.split import normalise_reference
 from textmover.data.training_sources import Source
 from textmover.types import InputError
+
+logger = logging.getLogger(__name__)
 
 ROUNDING = 1e-9
 
@@ -66,13 +71,15 @@ class MixtureDataModule(SourcesDataModule):
 
     def read(self) -> list[Source[Any]]:
         """Read all sources."""
-        result = []
+        by_member: list[list[Source[Any]]] = []
         for name, module in self.members.items():
             module.draw_with(self.seed)
             module.setup()
-            for source in module.sources.values():
-                source_name = name if len(module.sources) == 1 else f"{name}-{source.name}"
-                result.append(replace(source, name=source_name))
+            several = len(module.sources) > 1
+            sources = module.sources.values()
+            by_member.append([replace(one, name=f"{name}-{one.name}" if several else name) for one in sources])
+        _warn_of_trained_on(by_member)
+        result = [source for sources in by_member for source in sources]
         if self.batches is not None and self.batches < len(result):
             raise InputError(f"Expected `batches` to be at least {len(result)}, one a source, but got {self.batches}.")
         return result
@@ -83,6 +90,33 @@ class MixtureDataModule(SourcesDataModule):
         shares = weights * np.asarray(batches, dtype=np.float64) ** (1 / self.temperature)
         total = sum(batches) if self.batches is None else self.batches
         return _apportioned(total, shares)
+
+
+def _warn_of_trained_on(by_member: Sequence[Sequence[Source[Any]]]) -> None:
+    """Warn of parts whose references another member trains on, too; of items without references, their first text."""
+
+    def references(source: Source[Any], item: Any) -> set[str]:
+        texts = source.texts(item)[1:] if hasattr(item, "hypothesis") else source.texts(item)[:1]
+        return set(map(normalise_reference, texts))
+
+    trained_on = [
+        set().union(*(references(source, item) for source in sources for item in source.items)) for sources in by_member
+    ]
+    parts = [(at, one, part) for at, sources in enumerate(by_member) for one in sources for part in one.parts]
+    for place, source, part in parts:
+        kept = [references(source, item) for item in source.parts[part]]
+        for other, known in enumerate(trained_on):
+            shared = sum(not known.isdisjoint(texts) for texts in kept)
+            if other == place or not shared or shared < WORTH_A_WARNING * len(kept):
+                continue
+            names, note = " and ".join(one.name for one in by_member[other]), f"{shared} of {len(kept)}"
+            source.about = {**source.about, f"{part}, references that {names} trains on": note}
+            logger.warning(
+                "In the %s part of %s, %s share their reference or first text with items that %s trains on. Agreement "
+                "on them looks better than on new texts: give both sources the same `held_back` and no `validation`, "
+                "or remove these texts from %s.",
+                part, source.name, note, names, names,
+            )  # fmt: skip
 
 
 def _apportioned(total: int, shares: NDArray[np.float64]) -> list[int]:

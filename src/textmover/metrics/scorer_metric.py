@@ -26,15 +26,27 @@ _TORCHMETRICS_OPTIONS = (
 
 
 class _Reference:
-    """Reference to a scorer that copies of the holder share."""
+    """Reference to a scorer that copies of the holder share.
 
-    def __init__(self, target: Scorer) -> None:
-        self.target = target
+    If the metric was copied with its holder, such as a training module, a copy refers to that copy. The metric may be
+    copied after the reference, so the copies (the memo of ``copy.deepcopy``) are searched at the first use.
+    """
+
+    def __init__(self, target: Scorer, copies: Mapping[int, Any] | None = None) -> None:
+        self._target, self._copies = target, copies
+
+    @property
+    def target(self) -> Scorer:
+        copies, self._copies = self._copies, None
+        if copies and (copied := copies.get(id(self._target.metric))) is not None:
+            self._target = Scorer(copied, cache=False)
+        return self._target
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Reference:
-        # If the metric was copied with its holder, such as a training module, refer to the copy.
-        copied = memo.get(id(self.target.metric))
-        return self if copied is None else _Reference(Scorer(copied, cache=False))
+        return _Reference(self.target, memo)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Reference, (self.target,)
 
 
 class ScorerMetric(OrderedStates):

@@ -95,7 +95,7 @@ class LowRankLinear(nn.Module):
 
 
 class _UpdatedProduct(torch.autograd.Function):
-    """Product ``x (W + s B A)ᵀ + b`` with gradients for ``x``, ``A`` and ``B``, and none as large as ``W``."""
+    """Product ``x (W + s B A)ᵀ + b``; its gradients are not as large as ``W`` unless ``W`` itself is trained."""
 
     @staticmethod
     def forward(
@@ -103,7 +103,7 @@ class _UpdatedProduct(torch.autograd.Function):
     ) -> Tensor:
         updated = torch.addmm(weight.to(up.dtype), up, down, alpha=scaling).to(x.dtype)
         ctx.save_for_backward(x, updated, down, up)
-        ctx.scaling = scaling
+        ctx.scaling, ctx.dtype = scaling, weight.dtype
         return F.linear(x, updated, None if bias is None else bias.to(x.dtype))
 
     @staticmethod
@@ -115,7 +115,10 @@ class _UpdatedProduct(torch.autograd.Function):
             of_x = (rows @ updated).view_as(x) if ctx.needs_input_grad[0] else None
             of_down = ctx.scaling * ((rows @ up.to(x.dtype)).T @ flat).to(down.dtype)
             of_up = ctx.scaling * (rows.T @ (flat @ down.to(x.dtype).T)).to(up.dtype)
-        return of_x, None, None, of_down, of_up, None
+            # The user may train the weight, or more often the bias, as well.
+            of_weight = (rows.T @ flat).to(ctx.dtype) if ctx.needs_input_grad[1] else None
+            of_bias = rows.sum(0).to(ctx.dtype) if ctx.needs_input_grad[2] else None
+        return of_x, of_weight, of_bias, of_down, of_up, None
 
 
 def has_lora(encoder: nn.Module) -> bool:
