@@ -143,6 +143,7 @@ def test_values_and_gradients_are_those_of_peft(shape, bias):
     assert len(found[0]) == len(found[1]) == 4
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(nn.functional.linear(x, layer.weight, layer.bias), layer(x), rtol=1e-12, atol=1e-12)
     assert torch.autograd.gradcheck(layer, (x,))
 
 

@@ -77,8 +77,15 @@ class LowRankLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The frozen weight, which some encoders read for its dtype."""
-        return self.base_layer.weight
+        """The updated weight, for encoders that read it in place of calling the layer."""
+        down, up = self.matrices
+        frozen = self.base_layer.weight
+        return torch.addmm(frozen.to(up.dtype), up, down, alpha=self.scaling).to(frozen.dtype)
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The bias."""
+        return self.base_layer.bias
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the products of vectors ``[..., in]`` with the updated weight, ``[..., out]``."""
@@ -88,7 +95,7 @@ class LowRankLinear(nn.Module):
             base: Tensor = self.base_layer(x)
             return base + (self.scaling * update).to(base.dtype)
         device = x.device.type
-        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.weight.dtype
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else self.base_layer.weight.dtype
         with torch.autocast(device, enabled=False):
             plain = self.base_layer.weight, self.base_layer.bias
             return _UpdatedProduct.apply(x.to(dtype), *plain, down, up, self.scaling)  # type: ignore[no-any-return, no-untyped-call]
@@ -190,7 +197,8 @@ def merge_lora(encoder: Encoder) -> None:
         raise InputError("Expected an encoder with LoRA, but got a plain one: there is nothing to merge.")
     adapted = [(name, module) for name, module in model.named_modules() if isinstance(module, LowRankLinear)]
     for name, module in adapted:
-        module.weight.copy_(added(module.weight, low_rank_update(*module.matrices, module.scaling)))
+        plain = module.base_layer.weight
+        plain.copy_(added(plain, low_rank_update(*module.matrices, module.scaling)))
         _replace(model, name, module.base_layer)
     trained: Any = model.trained_before_lora
     for name, parameter in model.named_parameters():
