@@ -14,6 +14,7 @@ import pytest
 from textmover import __version__
 from textmover.cli import main as main_module
 from textmover.cli.options.help_files import SingleOption, examples, repeated_option
+from textmover.files import atomic_file, check_output
 from textmover.modules.devices import log_device
 from textmover.presets import PRESETS
 from textmover.runs.exit_codes_and_signals import exit_code_context
@@ -300,6 +301,16 @@ def test_every_bound_is_that_of_an_option():
     commands = [name for name in main_module.COMMANDS if name != "train"]
     known = {option for command in commands for option in parser_of(command)._option_string_actions}
     assert {name for name in BOUNDS if name.startswith("--")} <= known
+
+
+def test_outputs_of_what_ran_before_in_the_process_are_not_named(tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("A cat sat.\n")
+    with atomic_file(check_output(tmp_path / "earlier.txt", ())) as stream:  # as training does
+        stream.write("metric")
+    output = tmp_path / "now.jsonl"
+    options = ["-i", str(tmp_path / "texts.txt"), "--types", "identity", "--output", str(output)]
+    assert main_module.main(["perturb", *options]) == 0
+    assert f"Written: {output}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-16"])

@@ -132,12 +132,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if quiet:
             os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
         run = options.run or import_module(f"textmover.cli.{COMMANDS[command][0]}").run
+        from textmover.files import take_written  # late: imports NumPy, which help does not need
+
+        take_written()  # of an earlier command in this process
         with contextlib.nullcontext() if command in UNTERMINABLE else sigterm_as_interrupt():
             try:
                 outcome.code = run(options) or 0
             finally:
-                from textmover.files import take_written  # late: imports NumPy, which help does not need
-
                 written = take_written()
                 if written and not quiet:
                     sys.stderr.write(f"Written: {', '.join(written)}\n")
