@@ -78,9 +78,8 @@ class LowRankLinear(nn.Module):
     @property
     def weight(self) -> Tensor:
         """The updated weight, for encoders that read it in place of calling the layer."""
-        down, up = self.matrices
         frozen = self.base_layer.weight
-        return torch.addmm(frozen.to(up.dtype), up, down, alpha=self.scaling).to(frozen.dtype)
+        return _updated(frozen, *self.matrices, self.scaling).to(frozen.dtype)
 
     @property
     def bias(self) -> Tensor | None:
@@ -108,7 +107,7 @@ class _UpdatedProduct(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, down: Tensor, up: Tensor, scaling: float
     ) -> Tensor:
-        updated = torch.addmm(weight.to(up.dtype), up, down, alpha=scaling).to(x.dtype)
+        updated = _updated(weight, down, up, scaling).to(x.dtype)
         ctx.save_for_backward(x, updated, down, up)
         ctx.scaling, ctx.dtype = scaling, weight.dtype
         return F.linear(x, updated, None if bias is None else bias.to(x.dtype))
@@ -246,6 +245,10 @@ def low_rank_update(down: Tensor, up: Tensor, scaling: float) -> Tensor:
 def added(weight: Tensor, update: Tensor) -> Tensor:
     """Return the sum in the weight's dtype."""
     return (weight.detach() + update).to(weight.dtype)  # added in the wider dtype
+
+
+def _updated(weight: Tensor, down: Tensor, up: Tensor, scaling: float) -> Tensor:
+    return torch.addmm(weight.to(up.dtype), up, down, alpha=scaling)
 
 
 def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
