@@ -4,9 +4,9 @@
     python benchmarks/many_languages.py [--output docs/results]
 
 Sixty sentences (``translations.yaml``) have a correct translation and four wrong ones: a changed number, a negation,
-another language, and a copy of the source. The first table counts correctly ordered pairs (compared with source,
-reference, or both) and flagged copies. The second compares ``textmover-multilingual`` with other metrics by agreement
-on the reference-based sets of its card.
+another language, and a copy of the source. The first table counts correctly ordered pairs (compared with reference,
+source, source with the target language given, or both) and flagged copies. The second compares
+``textmover-multilingual`` with other metrics by agreement on the reference-based sets of its card.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ LEXICAL = ("sentbleu", "chrf")
 COPIED = "source copied"
 KINDS = ("number", "negation", "another language", COPIED)
 SHOWN = ("kind", "language", "source", "wrong")
-SIDES = ("reference", "source", "both")
+TARGET = "source, target_language='en'"
+SIDES = ("reference", "source", TARGET, "both")
 
 
 class Order(NamedTuple):
@@ -64,7 +65,7 @@ def orders(scorer: Scorer, items: list[tuple[str, str, str, dict[str, str]]], si
     rows = [(language, source, ref, *one) for language, source, ref, texts in items for one in texts.items()]
     languages, sources, references, kinds, hypotheses = zip(*rows, strict=True)
     result = scorer.score(
-        hypotheses, None if side == "source" else references, None if side == "reference" else sources
+        hypotheses, references if side in ("reference", "both") else None, sources if side != "reference" else None
     )
     copied = result.flags.get("copied", np.zeros(len(rows), dtype=bool))
     right = np.nan
@@ -76,12 +77,17 @@ def orders(scorer: Scorer, items: list[tuple[str, str, str, dict[str, str]]], si
             yield Order(languages[row], kind, sources[row], hypotheses[row], margin, bool(copied[row]))
 
 
-def order_rows(scorers: dict[str, Scorer], items: list[Any]) -> tuple[list[harness.Row], list[harness.Row]]:
-    """Return the fraction of ordered pairs by metric and side, and the pairs that :data:`METRIC` orders wrongly."""
+def order_rows(
+    scorers: dict[str, tuple[Scorer, Scorer]], items: list[Any]
+) -> tuple[list[harness.Row], list[harness.Row]]:
+    """Return the fraction of ordered pairs by metric and side, and the pairs that :data:`METRIC` orders wrongly.
+
+    Each metric has two scorers, without and with the target language.
+    """
     rows, wrong = [], []
-    for name, scorer in scorers.items():
+    for name, pair in scorers.items():
         for side in SIDES:
-            results = list(orders(scorer, items, side))
+            results = list(orders(pair[side == TARGET], items, side))
             shares = {kind: np.mean([order.margin > 0 for order in results if order.kind == kind]) for kind in KINDS}
             shares["all"] = np.mean([order.margin > 0 for order in results])
             flagged = sum(order.flagged for order in results if order.kind == COPIED)
@@ -111,8 +117,14 @@ def main() -> None:
     sets = harness.read_yaml(configs / "ladder/multilingual.yaml")["sets"]
     sets_with_references = Judged.read_all({name: one for name, one in sets.items() if "compare" not in one})
     start = harness.read_yaml(configs / f"released/{METRIC}.yaml")["start"]
-    scorers = {"untrained": Scorer.from_pretrained("twmd", **start), METRIC: Scorer.from_pretrained(options.model)}
-    ordered, wrong = order_rows(scorers, translations(Path(__file__).with_name("translations.yaml")))
+    metrics = {"untrained": {"name": "twmd", **start}, METRIC: {"name": options.model}}
+    ordered, wrong = order_rows(
+        {
+            name: (Scorer.from_pretrained(**fields), Scorer.from_pretrained(**fields, target_language="en"))
+            for name, fields in metrics.items()
+        },
+        translations(Path(__file__).with_name("translations.yaml")),
+    )
     tables = {"order": ordered, "order_failures": wrong, "agreement": list(agreement(sets_with_references))}
     for name, rows in tables.items():
         if not rows:

@@ -39,11 +39,11 @@ def test_every_wrong_translation_is_compared_with_the_right_one_of_its_sentence(
 
 
 @pytest.mark.parametrize(
-    ("side", "given"), [("reference", (True, False)), ("source", (False, True)), ("both", (True, True))]
+    ("place", "given"), list(enumerate([(True, False), (False, True), (False, True), (True, True)]))
 )
-def test_each_side_is_given_its_texts(script, side, given):
+def test_each_side_is_given_its_texts(script, place, given):
     judge = Judge({})
-    list(script.orders(judge, ITEMS, side))
+    list(script.orders(judge, ITEMS, script.SIDES[place]))
     ((references, sources),) = judge.given
     assert (references is not None, sources is not None) == given
     assert references in (None, ("two dogs",) * 10)
@@ -51,17 +51,27 @@ def test_each_side_is_given_its_texts(script, side, given):
 
 
 def test_shares_in_order_and_the_pairs_that_are_not(script):
-    scorers = {"untrained": Judge({}), script.METRIC: Judge({"a pair of dogs": 0.75, "six dogs": 1.0})}
+    scores = {"a pair of dogs": 0.75, "six dogs": 1.0}
+    in_english = Judge({**scores, "dos perros": 0.0, "zwei Hunde": 0.0, "no dogs": 0.8})
+    scorers = {"untrained": (Judge({}), Judge({})), script.METRIC: (Judge(scores), in_english)}
     rows, wrong = script.order_rows(scorers, ITEMS)
     assert [(row["metric"], row["compared with"]) for row in rows] == [
         (n, side) for n in scorers for side in script.SIDES
     ]
-    ties, judged = rows[2], rows[5]
+    ties, judged, told = rows[3], rows[7], rows[6]
+    assert [told[kind] for kind in (*WRONG, "all")] == ["0.500", "0.000", "1.000", "1.000", "0.625"]
     assert {ties[kind] for kind in (*WRONG, "all")} == {"0.000"}  # equal scores are no order
     assert [judged[kind] for kind in (*WRONG, "all")] == ["0.500", "1.000", "1.000", "1.000", "0.875"]
-    assert [row["copies flagged"] for row in rows] == ["0", "2", "2"] * 2
-    failed = {"kind": "number", "language": "es", "source": "dos perros", "wrong": "six dogs"}
-    assert wrong == [{"metric": script.METRIC, "compared with": side, **failed} for side in script.SIDES]
+    assert [row["copies flagged"] for row in rows] == ["0", "2", "2", "2"] * 2
+    six = {"kind": "number", "language": "es", "source": "dos perros", "wrong": "six dogs"}
+    none = [
+        {"kind": "negation", "language": language, "source": texts[0], "wrong": "no dogs"}
+        for language, texts in TEXTS.items()
+    ]
+    failed = {side: [none[0], six, none[1]] if side == script.TARGET else [six] for side in script.SIDES}
+    assert wrong == [
+        {"metric": script.METRIC, "compared with": side, **one} for side, rows in failed.items() for one in rows
+    ]
 
 
 def test_the_sentences_have_a_right_and_four_wrong_translations(script):

@@ -112,6 +112,7 @@ CASES = [
     Case("mode", "both", ("signature", "error"), {"encoder": "MANY", "mode": "source"}),
     Case("mode", "both", ("error",)),
     Case("fallback", True, ("signature", "trained"), {"encoder": "MANY"}),
+    Case("target_language", "de"),
     Case("calibrate", True, ("signature", "trained", "range")),
     Case("mark_errors", True, ("trained",)),
 ]
@@ -218,6 +219,7 @@ BAD_VALUES = {
     "subwords": ["last"],
     "punctuation": [False],
     "stop_words": ["", ["the"]],
+    "target_language": ["", "english", "EN", "é1", 3],
     "ngram": [0, "text", 1.5],
     "unknown_words": ["skip"],
     "idf": ["log"],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from textmover import Scorer
+from textmover import Scorer, TextMoverScore
 from textmover.checkpoints.loading import load_metric
 from textmover.modules import MetricModel
 from textmover.modules.tokens.text_flags import side_flags
@@ -185,6 +185,56 @@ def test_near_copies_are_flagged_in_any_language(source, text, near):
     assert side_flags([text], [SourcedReferences((), source)])["untranslated"].tolist() == [near]
 
 
+GERMAN, ENGLISH, FRENCH = (
+    "Der Hund ist nicht hier, er ist im Garten.",
+    "The dog is not here, it is in the garden.",
+    "Le chien n'est pas ici, il est dans le jardin.",
+)
+
+
+@pytest.mark.parametrize("mode", ["reference", "source", "both"])
+def test_a_hypothesis_outside_the_target_language_scores_as_an_empty_one(scorer_of, mode, caplog):
+    hypotheses = [ENGLISH, FRENCH, GERMAN, "", "Mark Smith"]
+    references = None if mode == "source" else [ENGLISH.replace("garden", "park")] * 5
+    sources = None if mode == "reference" else [GERMAN] * 5
+    plain = scorer_of(mode=mode, multi_reference="mean").score(hypotheses, references, sources)
+    scorer = scorer_of(mode=mode, multi_reference="mean", target_language="en")
+    found = scorer.score(hypotheses, references, sources)
+    copied = 2 if mode == "both" else 3  # which only the reference judges
+    assert found.scores[[0, 4]] == pytest.approx(plain.scores[[0, 4]], abs=1e-6)  # names are of any language
+    assert found.scores[1] == pytest.approx(plain.scores[3], abs=1e-6)
+    assert found.scores[copied] == pytest.approx(plain.scores[3] if mode != "both" else found.scores[2], abs=1e-6)
+    assert found.scores[2] < found.scores[0] < plain.scores[[1, 2]].max() + 1
+    assert found.flags["off target"].tolist() == [False, True, True, False, False]
+    assert found.flags["empty"].tolist() == [False, False, False, True, False]
+    assert "or than en (then it scores as an empty text)" in caplog.text
+    assert found.signature.entries["target"] == "en"
+    alone = [scorer.score([text], references and references[:1], sources and sources[:1]) for text in hypotheses]
+    assert [one.scores[0] for one in alone] == pytest.approx(found.scores, abs=1e-6)
+
+
+def test_the_target_language_binds_hypotheses_alone_in_every_room(scorer_of):
+    """The same text counts as a source, and does not as a hypothesis, in one call and in torchmetrics."""
+    scorer = scorer_of(mode="source", target_language="en")
+    texts, sources = [ENGLISH, GERMAN, FRENCH], [GERMAN, ENGLISH, GERMAN]
+    scores = scorer.score(texts, sources=sources).scores
+    assert scores[1] == scores[2] < scores[0]
+    batches = [scorer.metric.tokenize(side) for side in (texts, sources)]
+    assert scorer.metric(batches[0], sources=batches[1]).score.tolist() == pytest.approx(scores, abs=1e-5)
+    metric = TextMoverScore(scorer.metric, reduction="none")
+    metric.update(texts, sources=sources)
+    assert metric.compute().tolist() == pytest.approx(scores, abs=1e-6)
+
+
+def test_the_best_candidate_is_in_the_target_language(scorer_of):
+    near = GERMAN.replace("Hund", "Wolf")
+    best = [
+        scorer_of(mode="source", **fields).mbr([[near, FRENCH, ENGLISH]], sources=[GERMAN]).choices[0].text
+        for fields in ({}, {"target_language": "en"})
+    ]
+    assert best == [near, ENGLISH]
+
+
 def test_mbr_does_not_choose_a_copied_source(scorer_of):
     candidates, copies = [[HYPOTHESES[1], HYPOTHESES[2], HYPOTHESES[0]]], [[HYPOTHESES[1]] * 2]
     found = scorer_of(mode="source").mbr(candidates, sources=[HYPOTHESES[1]])
@@ -280,8 +330,6 @@ def test_reranking_by_the_source_and_beside_other_candidates(scorer_of, matching
 
 
 def test_a_torchmetrics_metric_takes_sources(scorer_of):
-    from textmover import TextMoverScore
-
     scorer = scorer_of(mode="both")
     metric = TextMoverScore(scorer, reduction="none")
     metric.update(HYPOTHESES[:2], REFERENCES[:2], SOURCES[:2])

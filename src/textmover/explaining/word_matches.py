@@ -13,7 +13,7 @@ import torch
 from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.modules.devices import scoring_mode
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.score_deviation import PROBES
+from textmover.modules.score_deviation import PROBES, probe_batches
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.modules.tokens.weighting import Role, Side
 from textmover.modules.tokens.word_tokenizer import split_words
@@ -122,8 +122,7 @@ UNRELATED = 0.95
 def unrelated_similarity(metric: MetricModel) -> float:
     """Return the cosine that one word in twenty reaches by chance between unrelated sentences with this encoder."""
     vectors, counts = [], []
-    for index, role in enumerate(ROLES):
-        batch = metric.tokenize([pair[index] for pair in PROBES]).to(metric.device)
+    for batch, role in zip(probe_batches(metric), ROLES, strict=True):
         features = metric.text_features(batch)
         if features is None:  # the metric encodes texts jointly
             return 0.0

@@ -141,6 +141,11 @@ class ConfiguredMetric(nn.Module):
         return getattr(self.config, "fallback", False)
 
     @property
+    def target_language(self) -> str | None:
+        """Code of the only language in which hypotheses count, if one is set."""
+        return getattr(self.config, "target_language", None)
+
+    @property
     def reads_sources(self) -> bool:
         """Return whether the metric can compare texts with their sources."""
         return False
@@ -247,6 +252,8 @@ def metric_signature(metric: MetricModel) -> Signature:
     if metric.combination is not None:
         entries |= {"mode": f"{config.mode}{'+fallback' if config.fallback else ''}"}
         entries |= metric.combination.signature_entries(config.mode)
+    if config.target_language is not None:
+        entries["target"] = config.target_language
     if metric.calibration is not None:
         entries |= metric.calibration.signature_entries()
     if metric.runnable_encoder is not None:

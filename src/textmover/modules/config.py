@@ -142,6 +142,7 @@ class MetricConfig(Configuration):
     rescale: bool = False  # (x - b)/(1 - b), where b is the fitted score of unrelated texts
     multi_reference: Literal["best", "mean", "all"] = "best"  # several references: best, mean, or joined to one text
     mode: Literal["reference", "source", "both"] = "reference"  # source, both: need a multilingual encoder
+    target_language: str | None = None  # code, such as de: hypotheses in other languages score as empty ones
     fallback: bool = False  # without references compare with the source, and the other way round
     calibrate: bool = False  # learn scale and offset, which map the score to the human scale
     mark_errors: bool = False  # learn to mark wrong and missing words
@@ -205,6 +206,11 @@ class MetricConfig(Configuration):
         object.__setattr__(self, "encoder", full_name(self.encoder))
         if not isinstance(self.stop_words, str) or not self.stop_words.strip():
             raise InputError(f"Expected `stop_words` to be keep, english or words, but got {self.stop_words!r}.")
+        code = self.target_language
+        if code is not None and not (isinstance(code, str) and len(code) == 2 and code.isascii() and code.islower()):
+            raise InputError(
+                f"Expected `target_language` to be a code of two letters, such as en or de, or null, but got {code!r}."
+            )
         if self.revision is not None and (not isinstance(self.revision, str) or not self.revision):
             raise InputError(
                 f"Expected `revision` to be a commit or tag in quotes, or null, but got {self.revision!r}."

@@ -22,6 +22,7 @@ from textmover.modules.matching.names import COSTS
 from textmover.modules.tokens.soft_tokens import soft_batch, with_embeddings
 from textmover.modules.tokens.statistics import Baseline, Centering, CorpusMean, IdfTable
 from textmover.modules.tokens.statistics_fitting import fit_statistics, statistic_basis
+from textmover.modules.tokens.text_flags import mark_foreign
 from textmover.modules.tokens.unknown_tokens import separate_unknown
 from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
@@ -177,7 +178,8 @@ class MetricModel(EncoderMetric):
         """Tokenise texts into a batch on the CPU."""
         if isinstance(texts, str):
             raise InputError(f"Expected `texts` to be a list of texts, but got {texts[:40]!r}: put it in a list.")
-        return self.tokenizer(texts)
+        batch, language = self.tokenizer(texts), self.config.target_language
+        return batch if language is None else mark_foreign(batch, language)
 
     def soft_tokens(
         self, distributions: Tensor | None = None, mask: Tensor | None = None, *, inputs_embeds: Tensor | None = None

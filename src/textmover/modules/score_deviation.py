@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
 from textmover.modules.devices import scoring_mode
-from textmover.types import SegmentMetric, TextFeatures, TokenBatch
+from textmover.types import SegmentMetric, TextFeatures, TokenBatch, TokenTrait
 
 PROBES = (
     ("The council approved the new budget on Tuesday.", "On Tuesday the council passed the new budget."),
@@ -22,11 +23,19 @@ PROBES = (
 """Sentence pairs on which deviations are measured."""
 
 
+def probe_batches(metric: SegmentMetric, pairs: Sequence[tuple[str, str]] = PROBES) -> tuple[TokenBatch, TokenBatch]:
+    """Tokenise both sides of the pairs; all take part, whatever the metric's target language."""
+    batches = (metric.tokenize(list(texts)).to(metric.device) for texts in zip(*pairs, strict=True))
+    hypotheses, references = (
+        one if one.traits is None else replace(one, traits=one.traits & ~TokenTrait.FOREIGN) for one in batches
+    )
+    return hypotheses, references
+
+
 def probe_scores(metric: SegmentMetric, *, pairs: Sequence[tuple[str, str]] = PROBES) -> Tensor:
     """Score the pairs; return F before calibration if the metric has it, else the score, float32 on the CPU."""
-    sides = [metric.tokenize([pair[side] for pair in pairs]).to(metric.device) for side in (0, 1)]
     with scoring_mode(metric):  # in training mode an encoder applies dropout and no back-end
-        return probe_values(metric, *sides)
+        return probe_values(metric, *probe_batches(metric, pairs))
 
 
 def probe_values(

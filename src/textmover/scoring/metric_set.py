@@ -87,7 +87,7 @@ BEHIND_VECTORS = frozenset(
         "idf_from", "temperature", "learn_temperature", "iterations", "tolerance", "value", "cost",
         "hypothesis_penalty", "reference_penalty", "measure", "order_penalty", "output", "normalize", "alpha",
         "error_norm", "score",
-        "rescale", "multi_reference", "mode", "fallback", "calibrate",
+        "rescale", "multi_reference", "mode", "target_language", "fallback", "calibrate",
     }
 )  # fmt: skip
 """Fields that affect neither the tokens nor their raw vectors; a field missing here costs time only."""

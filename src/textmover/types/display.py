@@ -47,7 +47,7 @@ FLAGS = {
     "same output": "with the same output",
     "copied": "copies of the source",
     "untranslated": "in the language of the source",
-    "off target": "in another language than the reference",
+    "off target": "in another language than the reference or target",
     "fallback": "without a reference or source",
     "unreferenced": "marked from the source alone",
     "long": "compared in segments",

@@ -34,6 +34,8 @@ class TokenTrait:
     """Single punctuation mark."""
     STOP_WORD = 4
     """Whole word in the list of stop words."""
+    FOREIGN = 8
+    """Token of a text in another language than the metric's ``target_language``."""
 
 
 class _Tokens:

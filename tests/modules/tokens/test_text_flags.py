@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from textmover.modules.tokens.text_flags import (
     SCRIPT_LANGUAGES,
     _identifier,
     is_english,
+    is_foreign,
     other_script,
     repeats_phrase,
     same_outputs,
@@ -244,9 +246,10 @@ def test_a_hypothesis_in_another_language_than_its_reference_is_told():
     }
     pairs = list(itertools.product(texts, texts))
 
-    def flagged(*given):
+    def flagged(languages=(), target_language=None):
         beside = [SourcedReferences([texts[other][1]]) for _, other in pairs]
-        found = side_flags([texts[one][0] for one, _ in pairs], beside, *given)["off target"]
+        metric = SimpleNamespace(languages=languages, target_language=target_language)
+        found = side_flags([texts[one][0] for one, _ in pairs], beside, metric)["off target"]
         return {pair for pair, mark in zip(pairs, found, strict=True) if mark}
 
     latin = {"cs", "de", "en", "es", "et", "fi", "fr", "ro", "sw", "tr"}
@@ -255,6 +258,9 @@ def test_a_hypothesis_in_another_language_than_its_reference_is_told():
     assert flagged() >= set(itertools.permutations(("de", "en", "es", "fr"), 2))
     assert all(one != other for one, other in flagged())
     assert flagged(("en",)) == set()  # whose flags tell which texts are not English
+    assert flagged(("en",), "en") == {(one, other) for one, other in pairs if one != "en"}
+    unlike = flagged(target_language="fr")
+    assert unlike == flagged() | {(one, other) for one, other in pairs if is_foreign(texts[one][0], "fr")}
 
 
 @pytest.mark.parametrize(
@@ -270,6 +276,37 @@ def test_a_hypothesis_in_another_language_than_its_reference_is_told():
 )
 def test_names_and_numbers_are_of_no_language(text, references, off):
     assert side_flags([text], [SourcedReferences(references)])["off target"].tolist() == [off]
+
+
+def test_a_text_is_foreign_to_every_language_but_its_own():
+    for code, sentences in sentences_by_language("twenty_languages.tsv").items():
+        text = " ".join(sentences)
+        own = [other for other in sentences_by_language("twenty_languages.tsv") if not is_foreign(text, other)]
+        assert own == [code]
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "foreign"),
+    [
+        ("", "en", False),
+        ("1,000 €", "zh", False),
+        ("Los Angeles", "de", False),  # a name may be of any language
+        ("iPhone 15 Pro", "zh", False),
+        ("据《滚石》(The Rolling Stones) 报道", "zh", False),
+        ("Да", "en", True),  # by its letters alone
+        ("Да", "bg", False),
+        ("Да", "zh", True),
+        ("Jeg har ikke sett dem siden i går.", "no", False),
+        ("Jeg har ikke sett dem siden i går.", "de", True),
+    ],
+)
+def test_names_are_of_any_language_and_letters_of_some(text, language, foreign):
+    assert is_foreign(text, language) == foreign
+
+
+def test_a_language_that_cannot_be_told_is_refused():
+    with pytest.raises(InputError, match=r"Expected `target_language` to be one of af, am, .*, but got 'xx'"):
+        is_foreign("Guten Tag", "xx")
 
 
 @pytest.mark.parametrize(("code", "texts"), sentences_by_language("short_sentences.tsv").items())

@@ -23,7 +23,8 @@ BATCH = 64  # texts encoded at a time
 WINDOW = 2048  # texts sorted by length at a time to reduce padding
 NEIGHBOURS = 8  # other texts of its batch that each text is compared with for the baseline
 
-NOT_IN_BASELINE = ("rescaled", "refs", "long", "mode", "source", "calibration", "backend", "precision", "score")
+NOT_IN_BASELINE = ("rescaled", "refs", "long", "mode", "source", "target", "calibration", "backend", "precision",
+                   "score")  # fmt: skip
 """Signature entries that do not affect the baseline."""
 
 

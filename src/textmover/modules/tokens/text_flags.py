@@ -10,12 +10,14 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from textmover.modules.tokens.weighting import ENGLISH
-from textmover.types import InputError, SourcedReferences, TokenBatch
+from textmover.types import InputError, SourcedReferences, TokenBatch, TokenTrait
 from textmover.types.word_splitting import SCRIPTS, folded
 
 MAX_SHARE = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
@@ -154,6 +156,38 @@ def is_english(texts: Sequence[str]) -> bool:
     return sum(map(_is_foreign, texts)) <= MAX_SHARE * len(texts)
 
 
+def mark_foreign(batch: TokenBatch, language: str) -> TokenBatch:
+    """Mark the tokens of texts that are surely in another language, by the trait ``FOREIGN``."""
+    foreign = torch.tensor([is_foreign(text, language) for text in batch.texts], dtype=torch.bool)
+    marks = (foreign[:, None] & batch.mask).to(torch.int8) * TokenTrait.FOREIGN
+    return replace(batch, traits=marks if batch.traits is None else batch.traits | marks)
+
+
+def is_foreign(text: str, language: str) -> bool:
+    """Return whether a text is surely in another language: names, numbers and short texts may be in any.
+
+    Raises:
+        InputError: If the identifier of languages does not know the code.
+
+    Example:
+        >>> is_foreign("Der Zug kommt um acht Uhr an.", "en"), is_foreign("Der Zug kommt um acht Uhr an.", "de")
+        (True, False)
+    """
+    if language == "en":
+        return not is_english([text])
+    known = _identifier().labels
+    if language not in known:
+        raise InputError(
+            f"Expected `target_language` to be one of {', '.join(sorted(one for one in known if len(one) == 2))}, but "
+            f"got {language!r}."
+        )
+    found = _clues(text)
+    own = ["Latin", *(script for script, codes in SCRIPT_LANGUAGES.items() if language in codes.split())]
+    if found.scripts.total() and sum(map(found.scripts.__getitem__, own)) <= MAX_SHARE * found.scripts.total():
+        return True  # names in Latin letters are no sign of another language
+    return found.language is not None and found.odds[SAME_LANGUAGE.get(language, language)] <= POSSIBLE
+
+
 def _is_foreign(text: str) -> bool:
     if not text.isascii() and other_script(text, ("en",)):
         return True
@@ -219,13 +253,14 @@ def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> 
 
 
 def side_flags(
-    hypotheses: Sequence[str], compared: Sequence[SourcedReferences], languages: Sequence[str] = ()
+    hypotheses: Sequence[str], compared: Sequence[SourcedReferences], metric: Any = None
 ) -> dict[str, np.ndarray]:
     """Return flags of hypotheses compared with their references and sources, bool ``[n]``.
 
     ``copied``: the hypothesis equals its source except for white space. ``untranslated``: it is in the language of its
     source, by an identifier of languages or since nearly all letter bigrams are shared. ``off target``: its
-    language or script differs from those of all its references. Metrics for English set ``language`` instead.
+    language or script differs from those of all its references (metrics for English set ``language`` instead), or it is
+    surely not in the metric's target language.
 
     Example:
         >>> source, references = "Ich bin in der Halle.", ("I am in the hall.",)
@@ -235,6 +270,8 @@ def side_flags(
         {'untranslated': [False, True, False, False], 'off target': [False, False, True, True]}
     """
     sources, clues = [one.source for one in compared], functools.cache(_clues)
+    english = tuple(getattr(metric, "languages", ())) == ("en",)
+    target = getattr(metric, "target_language", None)
     copied = copied_sources(hypotheses, sources)
     same_language = [
         source is not None
@@ -242,11 +279,13 @@ def side_flags(
         for text, source in zip(hypotheses, sources, strict=True)
     ]
     off = [
-        tuple(languages) != ("en",) and len(refs) > 0 and all(_differ(clues(text), clues(one)) for one in refs)
+        (target is not None and is_foreign(text, target))
+        or (not english and len(refs) > 0 and all(_differ(clues(text), clues(one)) for one in refs))
         for text, refs in zip(hypotheses, compared, strict=True)
     ]
     flags = {"untranslated": np.array(same_language, dtype=bool) & ~copied}
-    return {"copied": copied, **flags, "off target": np.array(off, dtype=bool) & ~copied & ~flags["untranslated"]}
+    named = np.full(len(copied), target is not None) | ~(copied | flags["untranslated"])
+    return {"copied": copied, **flags, "off target": np.array(off, dtype=bool) & named}
 
 
 class Clues(NamedTuple):

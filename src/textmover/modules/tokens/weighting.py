@@ -76,11 +76,13 @@ class TokenWeighting(nn.Module):
         self.subwords = config.subwords
         self.ngram = None if config.ngram == "sentence" else config.ngram
         self.frequency = config.weights == "tf-idf"
-        self.dropped = (
+        dropped = (
             (TokenTrait.CONTINUATION if config.subwords == "first" else 0)
             | (TokenTrait.PUNCTUATION if config.punctuation == "drop" else 0)
             | (TokenTrait.STOP_WORD if config.stop_words != "keep" else 0)
         )
+        self.dropped: dict[str, int] = {"reference": dropped, "hypothesis": dropped | TokenTrait.FOREIGN}
+        self.one_language = config.target_language is not None
         self.fits_on_call = config.weights in IDF_WEIGHTS and config.idf_from != "corpus"
         roles = ("reference", "hypothesis") if config.idf_from == "sides" else ("reference",)
         tables = {role: IdfTable(vocabulary, config.idf) for role in roles if config.weights in IDF_WEIGHTS}
@@ -89,7 +91,8 @@ class TokenWeighting(nn.Module):
     @property
     def roles_differ(self) -> bool:
         """Return whether a text is treated differently as a reference and as a hypothesis."""
-        return self.special_tokens["reference"] != self.special_tokens["hypothesis"] or len(self.tables) > 1
+        unlike = self.special_tokens["reference"] != self.special_tokens["hypothesis"]
+        return unlike or len(self.tables) > 1 or self.one_language
 
     @property
     def waits_for_call(self) -> bool:
@@ -123,8 +126,8 @@ class TokenWeighting(nn.Module):
         choice = self.special_tokens[role]
         ordinary = tokens.special == SpecialToken.NONE
         present = tokens.mask
-        if self.dropped and tokens.traits is not None:
-            present = present & ((tokens.traits & self.dropped) == 0)
+        if tokens.traits is not None:
+            present = present & ((tokens.traits & self.dropped[role]) == 0)
         if choice == "keep":
             matchable = weighted = present
         elif choice == "first":

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from textmover.modules.devices import lasting, new_lock, scoring_mode
-from textmover.modules.score_deviation import PROBES, probe_scores, probe_values
+from textmover.modules.score_deviation import PROBES, probe_batches, probe_scores, probe_values
 from textmover.scoring.backends import artefacts, onnxruntime, openvino
 from textmover.scoring.backends.artefacts import Artefact, ArtefactSpec, Unusable, mark_used
 from textmover.scoring.backends.graph import ArtefactRunner, graph_limit
@@ -31,7 +31,7 @@ LONG_NEIGHBOUR = 256  # tokens of the long text that a short one is probed with;
 
 def probe_row_scores(metric: SegmentMetric, runner: RowRunner) -> Tensor:
     """Return the values of the probe pairs, computed in rows for texts short enough for a row."""
-    sides = [metric.tokenize([pair[side] for pair in PROBES]).to(metric.device) for side in (0, 1)]
+    sides = probe_batches(metric)
     with scoring_mode(metric):
         values = probe_values(metric, *sides)
         fits = torch.stack([side.lengths <= runner.row_shape[1] for side in sides]).all(dim=0)

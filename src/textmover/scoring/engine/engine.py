@@ -117,7 +117,7 @@ class Engine(TextEncoding):
         source is scored on its references alone if it has any. Concurrent calls run one after another.
         """
         segments = compared = compared_texts(self.metric, references)
-        flags_of_sides = side_flags(hypotheses, compared, getattr(self.metric, "languages", ()))
+        flags_of_sides = side_flags(hypotheses, compared, self.metric)
         if not by_pair:
             compared = [segment.judging(mark) for segment, mark in zip(compared, flags_of_sides["copied"], strict=True)]
         parts: list[RawScores] = []
@@ -134,6 +134,8 @@ class Engine(TextEncoding):
         }
         flags["same output"] = same_outputs(hypotheses, [segment.texts for segment in compared])
         flags |= flags_of_sides
+        if getattr(self.metric, "target_language", None) is not None:  # such texts are left out, but not empty
+            flags["empty"] = flags["empty"] & ~flags["off target"]
         if getattr(self.metric, "fallback", False):
             flags[FALLBACK] = fell_back(self.metric, segments)
         for name in ("same output", "repetition", *flags_of_sides):

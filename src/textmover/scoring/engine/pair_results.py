@@ -99,7 +99,7 @@ WAYS_OUT = {
     "same output": "check whether the system gives a stock answer (`score --format tsv` flags each)",
     "few candidates": "give three or more",
     "unreferenced": "such marks are unreliable (MLQE-PE: MCC .25 of words, .10 of gaps)",
-    "copied": "a copy is judged by its references alone, and without any its score says nothing",
+    "copied": "references alone judge a copy; without any, its score says nothing unless `target_language` is set",
 }
 """Advice that follows the warning of a flag."""
 
@@ -135,6 +135,8 @@ def unusual(
     if (mode := getattr(metric, "mode", "both")) != "both":  # name the missing side
         sides = ("source", "reference") if mode == "source" else ("reference", "source")
         message = message.replace("reference or a source: the other", "{}: the {}".format(*sides))
+    if kind == "off target" and (language := getattr(metric, "target_language", None)):
+        message += f", or than {language} (then it scores as an empty text)"
     suffix = f", such as {', '.join(examples)}" if examples else ""
     advice = [WAYS_OUT[kind]] if kind in WAYS_OUT else []
     if kind == "truncated" and (limit := getattr(getattr(metric, "tokenizer", None), "max_length", None)):

@@ -90,7 +90,7 @@ def mark_fitted(
     scorer = scorer.frozen()
     metric = scorer.metric
     compared = compared_texts(metric, references)
-    flags_of_sides = side_flags(hypotheses, compared, getattr(metric, "languages", ()))
+    flags_of_sides = side_flags(hypotheses, compared, metric)
     compared = [segment.judging(mark) for segment, mark in zip(compared, flags_of_sides["copied"], strict=True)]
     texts: list[TextErrors] = []
     for start in range(0, len(hypotheses), WINDOW):
