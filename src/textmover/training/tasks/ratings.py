@@ -225,21 +225,24 @@ def _fewest(losses: Mapping[str, Any], signals: Mapping[str, float]) -> dict[str
 def segment_scores(metric: Any, batch: RatingBatch, masks: tuple[float, float] = (0.0, 0.0)) -> Tensor:
     """Return the score of each segment ``[B]``: best or mean over references, combined with the source.
 
-    ``masks`` are the shares of segments with both whose references, or whose source, are hidden at random.
+    ``masks`` are the shares of segments with both whose references, or whose source, are hidden at random; hidden texts
+    are not encoded.
     """
-    scores: Tensor = metric(batch.hypotheses, batch.references).score
-    if batch.of_source is None:
-        return _over_references(metric, scores, batch.owners, len(batch))
-    sides = [
-        _over_references(metric, scores[rows], batch.owners[rows], len(batch))
-        for rows in (~batch.of_source, batch.of_source)
-    ]
+    hypotheses, references, owners, of_source = batch.hypotheses, batch.references, batch.owners, batch.of_source
+    if of_source is None:
+        return _over_references(metric, metric(hypotheses, references).score, owners, len(batch))
     if any(masks):
-        draws = torch.rand(len(batch)).to(scores.device)
-        both = ~(sides[0].isnan() | sides[1].isnan())
-        sides[0] = sides[0].masked_fill(both & (draws < masks[0]), torch.nan)
-        sides[1] = sides[1].masked_fill(both & (draws >= 1 - masks[1]), torch.nan)
-    return metric.combine(*sides)
+        draws = torch.rand(len(batch)).to(owners.device)
+        sides = torch.zeros(2, len(batch), dtype=torch.bool, device=owners.device)
+        sides[of_source.long(), owners] = True
+        hidden = sides.all(dim=0) & torch.stack([draws < masks[0], draws >= 1 - masks[1]])
+        kept = (~hidden[of_source.long(), owners]).nonzero().flatten()
+        hypotheses, references = (texts.select(kept.tolist()) for texts in (hypotheses, references))
+        owners, of_source = owners[kept], of_source[kept]
+    scores: Tensor = metric(hypotheses, references).score
+    return metric.combine(
+        *(_over_references(metric, scores[rows], owners[rows], len(batch)) for rows in (~of_source, of_source))
+    )
 
 
 def _over_references(metric: Any, scores: Tensor, owners: Tensor, count: int) -> Tensor:
