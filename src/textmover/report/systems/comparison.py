@@ -138,11 +138,11 @@ def p_value(value: float, least: float = 0.0) -> str:
     """Format a p-value with ``=``, ``<`` or ``≥``; values below the possible minimum ``least`` are replaced by it.
 
     Example:
-        >>> p_value(0.0009), p_value(0.001), p_value(0.0004, least=0.5), p_value(0.0004, least=0.002)
-        ('< 0.001', '= 0.001', '≥ 0.5', '= 0.002')
+        >>> p_value(0.0009), p_value(0.001), p_value(0.0004, least=0.5), p_value(0.0004, least=1)
+        ('< 0.001', '= 0.001', '≥ 0.5', '= 1')
     """
     if value < least:
-        return f"{'≥' if least > SIGNIFICANT else '='} {least:.2g}"
+        return f"{'≥' if SIGNIFICANT < least < 1 else '='} {least:.2g}"
     return "< 0.001" if value < 0.001 else f"= {value:.3f}"
 
 
