@@ -228,11 +228,12 @@ def test_the_target_language_binds_hypotheses_alone_in_every_room(scorer_of):
 
 def test_the_best_candidate_is_in_the_target_language(scorer_of):
     near = GERMAN.replace("Hund", "Wolf")
-    best = [
-        scorer_of(mode="source", **fields).mbr([[near, FRENCH, ENGLISH]], sources=[GERMAN]).choices[0].text
+    plain, found = (
+        scorer_of(mode="source", **fields).mbr([[near, FRENCH, ENGLISH]], sources=[GERMAN])
         for fields in ({}, {"target_language": "en"})
-    ]
-    assert best == [near, ENGLISH]
+    )
+    assert (plain.texts, found.texts) == ([near], [ENGLISH])
+    assert (plain.counts, found.counts) == ({}, {"off target": 1})  # two candidates, neither of which is empty
 
 
 def test_mbr_does_not_choose_a_copied_source(scorer_of):
