@@ -236,6 +236,17 @@ def test_the_best_candidate_is_in_the_target_language(scorer_of):
     assert (plain.counts, found.counts) == ({}, {"off target": 1})  # two candidates, neither of which is empty
 
 
+def test_every_word_outside_the_target_language_is_wrong(scorer_of):
+    """A copy of the source matches it word by word."""
+    plain, found = (
+        scorer_of(mode="source", **fields).errors([GERMAN, "Mark Smith"], sources=[GERMAN, "Mark Smith"])
+        for fields in ({}, {"target_language": "en"})
+    )
+    assert [len(one) for one in (*plain, found[1])] == [0, 0, 0]
+    assert [GERMAN[error.start : error.end] for error in found[0]] == [GERMAN]
+    assert "off target" in found[0].flags
+
+
 def test_mbr_does_not_choose_a_copied_source(scorer_of):
     candidates, copies = [[HYPOTHESES[1], HYPOTHESES[2], HYPOTHESES[0]]], [[HYPOTHESES[1]] * 2]
     found = scorer_of(mode="source").mbr(candidates, sources=[HYPOTHESES[1]])
