@@ -199,6 +199,7 @@ def test_a_hypothesis_outside_the_target_language_scores_as_an_empty_one(scorer_
     sources = None if mode == "reference" else [GERMAN] * 5
     plain = scorer_of(mode=mode, multi_reference="mean").score(hypotheses, references, sources)
     scorer = scorer_of(mode=mode, multi_reference="mean", target_language="en")
+    caplog.clear()
     found = scorer.score(hypotheses, references, sources)
     copied = 2 if mode == "both" else 3  # which only the reference judges
     assert found.scores[[0, 4]] == pytest.approx(plain.scores[[0, 4]], abs=1e-6)  # names are of any language
@@ -207,7 +208,8 @@ def test_a_hypothesis_outside_the_target_language_scores_as_an_empty_one(scorer_
     assert found.scores[2] < found.scores[0] < plain.scores[[1, 2]].max() + 1
     assert found.flags["off target"].tolist() == [False, True, True, False, False]
     assert found.flags["empty"].tolist() == [False, False, False, True, False]
-    assert "or than en (then it scores as an empty text)" in caplog.text
+    assert "in another language than en, which scores as an empty text, or than its reference" in caplog.text
+    assert "unless `target_language` is set" not in caplog.text
     assert found.signature.entries["target"] == "en"
     alone = [scorer.score([text], references and references[:1], sources and sources[:1]) for text in hypotheses]
     assert [one.scores[0] for one in alone] == pytest.approx(found.scores, abs=1e-6)
