@@ -297,6 +297,8 @@ def test_a_text_is_foreign_to_every_language_but_its_own():
         ("Да", "bg", False),
         ("Да", "zh", True),
         ("Jeg har ikke sett dem siden i går.", "no", False),
+        ("Jeg har ikke sett dem siden i går.", "nb", False),  # a code that the identifier does not use
+        ("Der Zug kommt um acht Uhr an.", "nb", True),
         ("Jeg har ikke sett dem siden i går.", "de", True),
         ("Мин ачкычларымның кайда икәнен белмим.", "tt", False),  # in Cyrillic letters
         ("Мин асҡыстарымдың ҡайҙа икәнен белмәйем.", "ba", False),

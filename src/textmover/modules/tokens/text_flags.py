@@ -53,7 +53,7 @@ ENGLISH_ALONE = ENGLISH - frozenset(
 LINK = re.compile(r"\S*(?:://|www\.|@)\S*")
 """Addresses of web pages and of people, which are of no language."""
 
-SAME_LANGUAGE = {"bs": "hr", "sr": "hr", "nn": "no", "ms": "id"}
+SAME_LANGUAGE = {"bs": "hr", "sr": "hr", "nb": "no", "nn": "no", "ms": "id"}
 """Languages too close to tell apart in short texts."""
 
 MIN_SAME, MAX_SAME = 5, 50
@@ -179,12 +179,9 @@ def is_foreign(text: str, language: str) -> bool:
         >>> is_foreign("Der Zug kommt um acht Uhr an.", "en"), is_foreign("Der Zug kommt um acht Uhr an.", "de")
         (True, False)
     """
-    known = _identifier().labels
+    known = {*_identifier().labels, *SAME_LANGUAGE}
     if language not in known:
-        raise InputError(
-            f"Expected `target_language` to be one of {', '.join(sorted(one for one in known if len(one) == 2))}, but "
-            f"got {language!r}."
-        )
+        raise InputError(f"Expected `target_language` to be one of {', '.join(sorted(known))}, but got {language!r}.")
     text = LINK.sub(" ", text)
     starts = [*range(0, len(text) - READ_CHARACTERS, READ_CHARACTERS), max(0, len(text) - READ_CHARACTERS)]
     return all(_is_outside(text[start : start + READ_CHARACTERS], language) for start in starts)
