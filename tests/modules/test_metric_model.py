@@ -358,6 +358,25 @@ def test_an_empty_text_among_others_leaves_gradients_finite(tiny_metric):
     assert all(one.grad is None or one.grad.isfinite().all() for one in metric.parameters())
 
 
+@pytest.mark.parametrize("fields", EVERY_MATCHING, ids=by_name)
+def test_a_text_in_another_language_is_as_an_empty_one_to_every_matching(tiny_metric, fields):
+    metric = tiny_metric(target_language="en", **fields).train()
+    for module in metric.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    references = ["the dog is not at home", "he will buy the book today"]
+    scores = {}
+    for hypothesis in ("", "der Hund ist heute nicht zu Hause"):
+        batches = metric.tokenize([hypothesis, "he will buy a book"]), metric.tokenize(references)
+        metric.zero_grad()
+        result = metric(*batches)
+        result.score.sum().backward()
+        assert all(one.grad is None or one.grad.isfinite().all() for one in metric.parameters())
+        scores[hypothesis] = result.score[0].item()
+    assert len(set(scores.values())) == 1
+    assert (result.flags["off target"].tolist(), result.flags["empty"].tolist()) == ([True, False], [False, False])
+
+
 # --- special cases ----------------------------------------------------------------------------------------------------
 
 

@@ -199,6 +199,7 @@ def test_a_hypothesis_outside_the_target_language_scores_as_an_empty_one(scorer_
     sources = None if mode == "reference" else [GERMAN] * 5
     plain = scorer_of(mode=mode, multi_reference="mean").score(hypotheses, references, sources)
     scorer = scorer_of(mode=mode, multi_reference="mean", target_language="en")
+    caplog.clear()
     found = scorer.score(hypotheses, references, sources)
     copied = 2 if mode == "both" else 3  # which only the reference judges
     assert found.scores[[0, 4]] == pytest.approx(plain.scores[[0, 4]], abs=1e-6)  # names are of any language
@@ -207,7 +208,8 @@ def test_a_hypothesis_outside_the_target_language_scores_as_an_empty_one(scorer_
     assert found.scores[2] < found.scores[0] < plain.scores[[1, 2]].max() + 1
     assert found.flags["off target"].tolist() == [False, True, True, False, False]
     assert found.flags["empty"].tolist() == [False, False, False, True, False]
-    assert "or than en (then it scores as an empty text)" in caplog.text
+    assert "in another language than en, which scores as an empty text, or than its reference" in caplog.text
+    assert "unless `target_language` is set" not in caplog.text
     assert found.signature.entries["target"] == "en"
     alone = [scorer.score([text], references and references[:1], sources and sources[:1]) for text in hypotheses]
     assert [one.scores[0] for one in alone] == pytest.approx(found.scores, abs=1e-6)
@@ -228,11 +230,23 @@ def test_the_target_language_binds_hypotheses_alone_in_every_room(scorer_of):
 
 def test_the_best_candidate_is_in_the_target_language(scorer_of):
     near = GERMAN.replace("Hund", "Wolf")
-    best = [
-        scorer_of(mode="source", **fields).mbr([[near, FRENCH, ENGLISH]], sources=[GERMAN]).choices[0].text
+    plain, found = (
+        scorer_of(mode="source", **fields).mbr([[near, FRENCH, ENGLISH]], sources=[GERMAN])
         for fields in ({}, {"target_language": "en"})
-    ]
-    assert best == [near, ENGLISH]
+    )
+    assert (plain.texts, found.texts) == ([near], [ENGLISH])
+    assert (plain.counts, found.counts) == ({}, {"off target": 1})  # two candidates, neither of which is empty
+
+
+def test_every_word_outside_the_target_language_is_wrong(scorer_of):
+    """A copy of the source matches it word by word."""
+    plain, found = (
+        scorer_of(mode="source", **fields).errors([GERMAN, "Mark Smith"], sources=[GERMAN, "Mark Smith"])
+        for fields in ({}, {"target_language": "en"})
+    )
+    assert [len(one) for one in (*plain, found[1])] == [0, 0, 0]
+    assert [GERMAN[error.start : error.end] for error in found[0]] == [GERMAN]
+    assert "off target" in found[0].flags
 
 
 def test_mbr_does_not_choose_a_copied_source(scorer_of):

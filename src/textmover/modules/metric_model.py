@@ -24,7 +24,7 @@ from textmover.modules.tokens.statistics import Baseline, Centering, CorpusMean,
 from textmover.modules.tokens.statistics_fitting import fit_statistics, statistic_basis
 from textmover.modules.tokens.text_flags import mark_foreign
 from textmover.modules.tokens.unknown_tokens import separate_unknown
-from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
+from textmover.modules.tokens.weighting import Role, Side, TokenWeighting, marked_foreign
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
 from textmover.types.argument_checks import check_pairs
 
@@ -378,6 +378,9 @@ class MetricModel(EncoderMetric):
         values = torch.stack(result[:3], dim=1)
         empty = reference.empty | hypothesis.empty
         flags = {"empty": empty}
+        if self.weighting.one_language:
+            foreign = marked_foreign(hypotheses)
+            flags = {"empty": reference.empty | (hypothesis.empty & ~foreign), "off target": foreign}
         if self.weighting.tables:
             flags["unweighted"] = (reference.unweighted | hypothesis.unweighted) & ~empty
         if result.converged is not None:

@@ -297,11 +297,44 @@ def test_a_text_is_foreign_to_every_language_but_its_own():
         ("Да", "bg", False),
         ("Да", "zh", True),
         ("Jeg har ikke sett dem siden i går.", "no", False),
+        ("Jeg har ikke sett dem siden i går.", "nb", False),  # a code that the identifier does not use
+        ("Der Zug kommt um acht Uhr an.", "nb", True),
         ("Jeg har ikke sett dem siden i går.", "de", True),
+        ("Мин ачкычларымның кайда икәнен белмим.", "tt", False),  # in Cyrillic letters
+        ("Мин асҡыстарымдың ҡайҙа икәнен белмәйем.", "ba", False),
+        ("Ман намедонам, ки калидҳои ман дар куҷоянд.", "tg", False),
+        ("Да", "tt", False),
+        ("Менинг калитларим қаерда эканлигини билмайман.", "uz", False),  # in two scripts
+        ("Не знам гдје су ми кључеви.", "bs", False),
+        ("Mera naam Rahul hai aur main Dilli mein rehta hoon.", "hi", False),  # romanised
+        ("Tokyo (東京)", "en", False),
+        ("Its name in Greek is γαμμάδιον.", "en", False),
+        ("See https://www.tagesschau.de/inland/bundestag-wahl-ergebnis-101.html", "en", False),
+        ("Siehe www.tagesschau.de/inland/bundestag-wahl-ergebnis-101.html", "fr", False),
+        ("Volkswagen Aktiengesellschaft, Wolfsburg, Germany", "en", False),
+        ("Marcus Cornelius M. f. Maluginensis, Konsul 436 v. Chr.", "de", False),
+        ("Rowe Mores gründete 1762 die Society for Equitable Assurances on Lives and Survivorship.", "de", False),
+        ("KANNST DU MIR BITTE SAGEN, WO DER BAHNHOF IST?", "en", True),
+        ("Killarney号轮船于4月26日抵达曼谷，船上有很多旅客。", "en", True),
     ],
 )
 def test_names_are_of_any_language_and_letters_of_some(text, language, foreign):
     assert is_foreign(text, language) == foreign
+
+
+@pytest.mark.parametrize("name", ["twenty_languages.tsv", "short_sentences.tsv"])
+@pytest.mark.parametrize("cased", [str, str.upper, str.lower])
+def test_no_sentence_is_foreign_to_its_own_language(name, cased):
+    for code, sentences in sentences_by_language(name).items():
+        assert [text for text in sentences if is_foreign(cased(text), code)] == []
+        assert sum(is_foreign(cased(text), "fr") for text in sentences) >= 4 or code == "fr"
+
+
+def test_a_quotation_at_either_end_or_both_leaves_a_text_in_its_language():
+    german, english = "Der Zug kommt heute erst um acht Uhr an. ", "The train will not arrive before eight today. "
+    for text in (5 * english + 5 * german, 5 * german + 5 * english, 5 * english + 5 * german + 5 * english):
+        assert (is_foreign(text, "de"), is_foreign(text, "fr")) == (False, True)
+    assert is_foreign(9 * english + "Berlin.", "de")
 
 
 def test_a_language_that_cannot_be_told_is_refused():

@@ -10,7 +10,7 @@ import torch
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from textmover.modules.tokens.tokenizer import Tokenizer
+from textmover.modules.tokens.tokenizer import CLOSES, OPENS, Tokenizer
 from textmover.types import InputError, TokenTrait
 
 C, P, S = TokenTrait.CONTINUATION, TokenTrait.PUNCTUATION, TokenTrait.STOP_WORD
@@ -200,6 +200,11 @@ def sentence_pieces(tmp_path_factory):
 @pytest.fixture(scope="module")
 def unsplit_pieces(tmp_path_factory):
     return unigrams(tmp_path_factory.mktemp("unsplit-pieces"), split=False)
+
+
+def test_each_bit_has_one_meaning():
+    bits = [OPENS, CLOSES, *(value for name, value in vars(TokenTrait).items() if name.isupper())]
+    assert len(bits) == len(set(bits)) == 6
 
 
 def traits_of(folder, kind, text, **options):

@@ -125,7 +125,7 @@ def _fit_baseline(metric: MetricModel, baseline: Baseline, texts: Iterable[str],
         rows = torch.arange(len(chunk), device=metric.device)
         for shift in range(1, min(NEIGHBOURS, len(chunk) - 1) + 1):
             values, flags = metric.pair_values(features.select(rows.roll(shift)), features)
-            fitted.add(values[~flags["empty"]])
+            fitted.add(values[~(flags["empty"] | flags.get("off target", flags["empty"]))])
         report(len(chunk))
     if not bool((fitted.values < 1).all()):
         raise InputError(

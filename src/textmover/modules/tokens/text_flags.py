@@ -33,6 +33,9 @@ LIKELY, POSSIBLE, UNLIKELY, READ_CHARACTERS = 0.5, 0.02, 0.002, 200
 """Probability from which a text is in a language, up to which it is not, and below which it counts as 0; number of
 characters read."""
 
+ROMANISED = 0.7
+"""The first of these for Latin letters beside a target language in other letters, which may be romanised."""
+
 FEW_LANGUAGES, MIN_SUM = 3, 0.8
 """Number of languages that share this probability if a text has words of any language, not names alone."""
 
@@ -47,7 +50,10 @@ ENGLISH_ALONE = ENGLISH - frozenset(
 )
 """English function words that are no words of other languages in Latin letters."""
 
-SAME_LANGUAGE = {"bs": "hr", "sr": "hr", "nn": "no", "ms": "id"}
+LINK = re.compile(r"\S*(?:://|www\.|@)\S*")
+"""Addresses of web pages and of people, which are of no language."""
+
+SAME_LANGUAGE = {"bs": "hr", "sr": "hr", "nb": "no", "nn": "no", "ms": "id"}
 """Languages too close to tell apart in short texts."""
 
 MIN_SAME, MAX_SAME = 5, 50
@@ -63,7 +69,7 @@ SCRIPT_LANGUAGES = {
     "Arabic": "ar fa ps sd ug ur",
     "Armenian": "hy",
     "Bengali": "as bn",
-    "Cyrillic": "be bg kk ky mk mn ru sr uk",
+    "Cyrillic": "ba be bg kk ky mk mn ru sr tg tt uk",
     "Devanagari": "hi mr ne sa",
     "Ethiopic": "am",
     "Georgian": "ka",
@@ -173,29 +179,52 @@ def is_foreign(text: str, language: str) -> bool:
         >>> is_foreign("Der Zug kommt um acht Uhr an.", "en"), is_foreign("Der Zug kommt um acht Uhr an.", "de")
         (True, False)
     """
-    if language == "en":
-        return not is_english([text])
-    known = _identifier().labels
+    known = {*_identifier().labels, *SAME_LANGUAGE}
     if language not in known:
-        raise InputError(
-            f"Expected `target_language` to be one of {', '.join(sorted(one for one in known if len(one) == 2))}, but "
-            f"got {language!r}."
-        )
-    found = _clues(text)
-    own = ["Latin", *(script for script, codes in SCRIPT_LANGUAGES.items() if language in codes.split())]
-    if found.scripts.total() and sum(map(found.scripts.__getitem__, own)) <= MAX_SHARE * found.scripts.total():
+        raise InputError(f"Expected `target_language` to be one of {', '.join(sorted(known))}, but got {language!r}.")
+    text = LINK.sub(" ", text)
+    starts = [*range(0, len(text) - READ_CHARACTERS, READ_CHARACTERS), max(0, len(text) - READ_CHARACTERS)]
+    return all(_is_outside(text[start : start + READ_CHARACTERS], language) for start in starts)
+
+
+def _is_outside(text: str, language: str) -> bool:
+    """Return whether a text, and its rest without names, is in another language, or whether it is in other letters."""
+    found, code = _clues(text), SAME_LANGUAGE.get(language, language)
+    if found.odds[code] > POSSIBLE:
+        return False
+    scripts = [script for script, codes in SCRIPT_LANGUAGES.items() if language in codes.split()]
+    letters = found.scripts.total()
+    if letters and sum(map(found.scripts.__getitem__, ["Latin", *scripts])) <= MAX_SHARE * letters:
         return True  # names in Latin letters are no sign of another language
-    return found.language is not None and found.odds[SAME_LANGUAGE.get(language, language)] <= POSSIBLE
+    least = ROMANISED if scripts and 2 * found.scripts["Latin"] > letters else LIKELY
+    if max(found.odds.values()) < least or (language == "en" and _is_english(text)):
+        return False
+    unnamed = text if text.isupper() else re.sub(r"[^\W\d_]+", _without_capitals, text)
+    rest = _clues(unnamed).odds
+    return rest[code] <= MAX_SHARE * max(rest.values())
+
+
+def _without_capitals(word: re.Match[str]) -> str:
+    """Return a word that is no name; of a name only letters without case, such as Chinese ones beside it."""
+    return "".join(sign for sign in word[0] if sign.lower() == sign.upper()) if word[0][0].isupper() else word[0]
+
+
+def _is_english(text: str) -> bool:
+    """Return whether a text has many function words of English."""
+    words = re.findall(r"[^\W\d_]+", text.lower())
+    alone = sum(map(ENGLISH_ALONE.__contains__, words))
+    return bool(alone) and (
+        alone >= MIN_ALONE * len(words) or sum(map(ENGLISH.__contains__, words)) >= MIN_GRAMMAR * len(words)
+    )
 
 
 def _is_foreign(text: str) -> bool:
     if not text.isascii() and other_script(text, ("en",)):
         return True
-    words = re.findall(r"[^\W\d_]+", text[:READ_CHARACTERS].lower())
-    alone = sum(map(ENGLISH_ALONE.__contains__, words))
-    if alone >= MIN_ALONE * len(words) or (alone and sum(map(ENGLISH.__contains__, words)) >= MIN_GRAMMAR * len(words)):
+    text = text[:READ_CHARACTERS]
+    if not re.search(r"[^\W\d_]", text) or _is_english(text):
         return False
-    ranked = _identifier().rank(text[:READ_CHARACTERS])
+    ranked = _identifier().rank(text)
     return sum(share for _, share in ranked[:FEW_LANGUAGES]) >= MIN_SUM and dict(ranked)["en"] <= POSSIBLE
 
 

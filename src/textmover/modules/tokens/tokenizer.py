@@ -28,7 +28,7 @@ PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-r
 """Types with byte-level tokenizers, in which a word at the start of a text needs a space before it for its usual id."""
 
 SHOWN = 60  # characters of a text that an error message quotes
-OPENS, CLOSES = 8, 16  # bits besides those of TokenTrait: a piece begins its word, a piece ends its word
+OPENS, CLOSES = 16, 32  # bits besides those of TokenTrait: a piece begins its word, a piece ends its word
 LETTER = "\N{REPLACEMENT CHARACTER}"  # part of a character, or an unknown one: neither punctuation nor white space
 
 REPAIR = "repair such texts, for instance with text.encode('utf-8', 'replace').decode()"

@@ -171,6 +171,12 @@ class TokenWeighting(nn.Module):
         return units._replace(vectors=unit_vectors(units.vectors)) if self.unit else units
 
 
+def marked_foreign(tokens: TokenEmbeddings) -> Tensor:
+    """Return which texts are marked as in another language than the metric's target language, bool ``[B]``."""
+    traits = torch.zeros_like(tokens.special) if tokens.traits is None else tokens.traits
+    return ((traits & TokenTrait.FOREIGN) != 0).any(dim=1)
+
+
 def _at_least_one(units: Units) -> Units:
     """Add a column of padding if no text has any unit, since kernels take the maximum of each row."""
     if units.mask.shape[1]:

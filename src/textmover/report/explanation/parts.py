@@ -108,7 +108,7 @@ FLAGS = {
     "repetition": "the hypothesis repeats one phrase, which can score high",
     "copied": "the hypothesis is a copy of its source: if a reference is given, only that judges it",
     "untranslated": "the hypothesis is in the language of its source: the score means little",
-    "off target": "the hypothesis is in another language than its reference or the target: the score means little",
+    "off target": "the hypothesis is in another language than its reference (the score means little) or the target",
     "fallback": "a reference or a source is missing: the other stands in for it",
     "unreferenced": "there is no reference: errors are marked from the source alone, which is unreliable",
     "unweighted": "all idf weights of a text are 0: every word weighs the same",

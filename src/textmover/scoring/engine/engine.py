@@ -133,9 +133,7 @@ class Engine(TextEncoding):
             name: np.concatenate([part.flags[name] for part in parts]) for name in (parts[0].flags if parts else ())
         }
         flags["same output"] = same_outputs(hypotheses, [segment.texts for segment in compared])
-        flags |= flags_of_sides
-        if getattr(self.metric, "target_language", None) is not None:  # such texts are left out, but not empty
-            flags["empty"] = flags["empty"] & ~flags["off target"]
+        flags |= {name: marked | flags.get(name, False) for name, marked in flags_of_sides.items()}
         if getattr(self.metric, "fallback", False):
             flags[FALLBACK] = fell_back(self.metric, segments)
         for name in ("same output", "repetition", *flags_of_sides):

@@ -135,10 +135,11 @@ def unusual(
     if (mode := getattr(metric, "mode", "both")) != "both":  # name the missing side
         sides = ("source", "reference") if mode == "source" else ("reference", "source")
         message = message.replace("reference or a source: the other", "{}: the {}".format(*sides))
-    if kind == "off target" and (language := getattr(metric, "target_language", None)):
-        message += f", or than {language} (then it scores as an empty text)"
     suffix = f", such as {', '.join(examples)}" if examples else ""
     advice = [WAYS_OUT[kind]] if kind in WAYS_OUT else []
+    if language := getattr(metric, "target_language", None):
+        message = message.replace("than its", f"than {language}, which scores as an empty text, or than its")
+        advice = [one.partition("; without any")[0] for one in advice]
     if kind == "truncated" and (limit := getattr(getattr(metric, "tokenizer", None), "max_length", None)):
         message += f" after {limit} tokens"
         advice += [READERS["ends"]] if hasattr(getattr(metric, "encoder", None), "window") else []

@@ -21,6 +21,7 @@ from textmover.modules.error_spans.head import (
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.text_arguments import References, Sources, Texts, listed_texts, normalize_references
 from textmover.modules.tokens.text_flags import side_flags
+from textmover.modules.tokens.weighting import marked_foreign
 from textmover.scoring.error_spans.spans import error_spans, is_punctuation, lacks_words, whole_words
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import (
@@ -164,10 +165,12 @@ def _marked(
 def _read(metric: MetricModel, hypotheses: TokenEmbeddings, compared: TokenEmbeddings) -> list[_Odds]:
     """Return log-odds of the errors of each hypothesis; minus infinity for tokens that are not ordinary.
 
-    A hypothesis without words misses all words of the other text.
+    A hypothesis without words misses all words of the other text; in one outside the target language all are wrong.
     """
     logits: ErrorLogits = error_logits(metric, hypotheses, compared)
-    wrong = logits.wrong.masked_fill(~logits.present | logits.first, -np.inf).double().cpu().numpy()
+    foreign = logits.present & marked_foreign(hypotheses)[:, None]
+    marks = logits.wrong.masked_fill(~logits.present | logits.first, -np.inf).masked_fill(foreign, np.inf)
+    wrong = marks.double().cpu().numpy()
     missing = logits.missing.masked_fill(~logits.between, -np.inf).double().cpu().numpy()
     words = compared.ordinary
     missing[(~logits.present.any(dim=1) & words.any(dim=1)).cpu().numpy(), 0] = np.inf
