@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,17 @@ def test_a_metric_with_other_weights_is_refused(classifier, tiny_metric, tmp_pat
     (tmp_path / "labels" / "config.json").write_text(json.dumps({**entries, "metric": "../other"}))
     with pytest.raises(InputError, match="with weights of the hash"):
         load_classifier(tmp_path / "labels")
+
+
+def test_a_classifier_without_its_metric_says_where_to_put_it(classifier, tmp_path):
+    save_checkpoint(classifier.metric, tmp_path / "metric", card="")
+    folder = save_classifier(classifier, tmp_path / "metric-labels", card="", metric="../metric")
+    moved = shutil.copytree(folder, tmp_path / "away" / "labels")
+    place = re.escape(str(moved))
+    message = rf"Expected {place}/\.\./metric .* in {place} stands on this metric: put it there"
+    with pytest.raises(InputError, match=message):
+        load_classifier(moved)
+    assert load_classifier(moved, metric=str(tmp_path / "metric")).config == classifier.config
 
 
 def test_damaged_and_other_folders_are_refused(classifier, tmp_path):
