@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from textmover.checkpoints.averaging import as_token_table, average_metrics, interpolate, refit
 from textmover.cli.main import main
+from textmover.modules.encoder.lora import LoraConfig, add_lora, has_lora, merge_lora
 from textmover.modules.encoder.static_vectors import POSITIONS, TokenTable
 from textmover.modules.score_deviation import probe_scores
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint, save_encoder
@@ -77,6 +78,26 @@ def test_one_metric_is_its_own_average(trained):
     assert found is not metric
     assert average_metrics([metric, trained(1)], [1, 0]).signature == found.signature
     assert not any(module.training for module in average_metrics([metric.train()]).modules())
+
+
+def test_low_rank_updates_are_merged_first(trained):
+    """The mean of the factors gives another product."""
+    metrics = [trained(seed) for seed in (0, 1)]
+    for seed, metric in enumerate(metrics):
+        torch.manual_seed(seed)
+        add_lora(metric.encoder, LoraConfig(rank=2))
+        for name, one in metric.encoder.named_parameters():
+            one.data += 0.5 * torch.randn_like(one) * ("lora" in name)
+    merged = [copy.deepcopy(metric) for metric in metrics]
+    for metric in merged:
+        merge_lora(metric.encoder)
+    for found, wanted in (
+        (average_metrics(metrics), average_metrics(merged)),
+        (interpolate(metrics[0], 0.5), interpolate(merged[0], 0.5)),
+    ):
+        assert found.state_dict().keys() == wanted.state_dict().keys()
+        assert all(torch.equal(one, wanted.state_dict()[name]) for name, one in found.state_dict().items())
+    assert all(has_lora(metric.encoder) for metric in metrics)
 
 
 def test_the_order_of_metrics_does_not_matter(trained):
