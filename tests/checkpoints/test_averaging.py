@@ -165,6 +165,15 @@ def test_other_configurations_are_refused(trained, fields, name):
         average_metrics([trained(0), trained(1), trained(2, **fields)])
 
 
+@pytest.mark.parametrize("flag", ["graded", "fitted", "words"])
+def test_heads_that_learned_different_things_are_refused(trained, flag):
+    metrics = [trained(seed, mark_errors=True) for seed in (0, 1)]
+    average_metrics(metrics)
+    getattr(metrics[1].error_head, flag).fill_(1 - getattr(metrics[0].error_head, flag))
+    with pytest.raises(InputError, match=f"`error_head.{flag}` is"):
+        average_metrics(metrics)
+
+
 def test_what_does_not_bear_on_the_weights_may_differ(trained, tiny_encoder, tmp_path):
     """Where the base lies, and which layers were trained."""
     other = trained(1, encoder=str(shutil.copytree(tiny_encoder, tmp_path / "copy")), freeze_layers=1)

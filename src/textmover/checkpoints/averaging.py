@@ -30,6 +30,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric, compared_texts
 
 BATCH = 64  # rated segments per batch
+HEAD_FLAGS = ("error_head.graded", "error_head.fitted", "error_head.words")
 
 
 def average_metrics(
@@ -168,8 +169,11 @@ def _compared_fields(metric: SegmentMetric) -> dict[str, Any]:
     ignored = {"encoder", "revision", "freeze_layers", *(["temperature"] if values.get("learn_temperature") else [])}
     base = base_of(metric.runnable_encoder)
     encoder = metric.signature.entries.get("encoder", "") if base is None else base.sha256[:8]
-    shapes = {f"shape of {key}": tuple(one.shape) for key, one in check_module(metric).state_dict().items()}
-    return {**{key: one for key, one in values.items() if key not in ignored}, "encoder": encoder, **shapes}
+    state = check_module(metric).state_dict()
+    shapes = {f"shape of {key}": tuple(one.shape) for key, one in state.items()}
+    # What a head has learned is a number, 0 or 1, of which a mean says nothing.
+    flags = {key: one.item() for key, one in state.items() if key in HEAD_FLAGS}
+    return {**{key: one for key, one in values.items() if key not in ignored}, "encoder": encoder, **shapes, **flags}
 
 
 def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refitted: bool) -> Tensor:
