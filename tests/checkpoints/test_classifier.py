@@ -106,7 +106,7 @@ def test_damaged_and_other_folders_are_refused(classifier, tmp_path):
     folder = save_classifier(classifier, tmp_path / "labels", card="")
     with pytest.raises(InputError, match=r"holds no config\.json"):
         load_classifier(tmp_path)
-    with pytest.raises(InputError, match="of a classifier in format 1, but got a transport"):
+    with pytest.raises(InputError, match="to be a classifier, but it holds a metric: give the folder beside it"):
         load_classifier(folder / "metric")
     head = folder / "head.safetensors"
     whole = head.read_bytes()
@@ -116,7 +116,7 @@ def test_damaged_and_other_folders_are_refused(classifier, tmp_path):
     head.write_bytes(whole)
     entries = json.loads((folder / "config.json").read_text())
     for changed, message in (
-        ({**entries, "format": 9}, "in format 9"),
+        ({**entries, "format": 9}, "in format 1, but got format 9"),
         *(
             (
                 {name: one for name, one in entries.items() if name != key},
