@@ -252,7 +252,10 @@ def test_what_is_no_label_is_not_guessed(value):
 def test_an_unknown_label_is_told_with_its_place_and_what_is_known(tmp_path):
     path = tmp_path / "nli.tsv"
     path.write_text("premise\thypothesis\tlabel\na\tb\tneutral\nc\td\tcontradi\n")
-    message = re.escape("line 3, to hold one of entailment, neutral, contradiction (or 0 to 2), but got 'contradi'")
+    message = re.escape(
+        "line 3, to hold one of entailment, neutral, contradiction (or 0 to 2), but got 'contradi': correct it, map it "
+        "to a class with `labels`, or write - to leave the row out."
+    )
     with pytest.raises(InputError, match=message):
         read_labelled(str(path), TASKS["mnli"].columns, label_names("mnli", None))
 

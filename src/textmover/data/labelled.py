@@ -356,7 +356,7 @@ def read_labelled(
         except KeyError:
             raise InputError(
                 f"Expected column {label!r} of {row.name}, {row.unit} {row.number}, to hold one of {names.known}, "
-                f"but got {value!r}: correct it, or map it to a class with `labels`."
+                f"but got {value!r}: correct it, map it to a class with `labels`, or write - to leave the row out."
             ) from None
         if index is None:
             unlabelled += 1
