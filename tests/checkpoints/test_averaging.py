@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from textmover.checkpoints.averaging import as_token_table, average_metrics, interpolate, refit
 from textmover.cli.main import main
+from textmover.modules.encoder.lora import LoraConfig, add_lora, has_lora, merge_lora
 from textmover.modules.encoder.static_vectors import POSITIONS, TokenTable
 from textmover.modules.score_deviation import probe_scores
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint, save_encoder
@@ -79,6 +80,26 @@ def test_one_metric_is_its_own_average(trained):
     assert not any(module.training for module in average_metrics([metric.train()]).modules())
 
 
+def test_low_rank_updates_are_merged_first(trained):
+    """The mean of the factors gives another product."""
+    metrics = [trained(seed) for seed in (0, 1)]
+    for seed, metric in enumerate(metrics):
+        torch.manual_seed(seed)
+        add_lora(metric.encoder, LoraConfig(rank=2))
+        for name, one in metric.encoder.named_parameters():
+            one.data += 0.5 * torch.randn_like(one) * ("lora" in name)
+    merged = [copy.deepcopy(metric) for metric in metrics]
+    for metric in merged:
+        merge_lora(metric.encoder)
+    for found, wanted in (
+        (average_metrics(metrics), average_metrics(merged)),
+        (interpolate(metrics[0], 0.5), interpolate(merged[0], 0.5)),
+    ):
+        assert found.state_dict().keys() == wanted.state_dict().keys()
+        assert all(torch.equal(one, wanted.state_dict()[name]) for name, one in found.state_dict().items())
+    assert all(has_lora(metric.encoder) for metric in metrics)
+
+
 def test_the_order_of_metrics_does_not_matter(trained):
     one, other = trained(0), trained(1)
     first, second = average_metrics([one, other], [0.3, 0.7]), average_metrics([other, one], [0.7, 0.3])
@@ -142,6 +163,15 @@ def test_the_calibration_is_that_of_the_ratings(trained):
 def test_other_configurations_are_refused(trained, fields, name):
     with pytest.raises(InputError, match=f"but `{name}` is .* in number 3: average only runs of one recipe"):
         average_metrics([trained(0), trained(1), trained(2, **fields)])
+
+
+@pytest.mark.parametrize("flag", ["graded", "fitted", "words"])
+def test_heads_that_learned_different_things_are_refused(trained, flag):
+    metrics = [trained(seed, mark_errors=True) for seed in (0, 1)]
+    average_metrics(metrics)
+    getattr(metrics[1].error_head, flag).fill_(1 - getattr(metrics[0].error_head, flag))
+    with pytest.raises(InputError, match=f"`error_head.{flag}` is"):
+        average_metrics(metrics)
 
 
 def test_what_does_not_bear_on_the_weights_may_differ(trained, tiny_encoder, tmp_path):

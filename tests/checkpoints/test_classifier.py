@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,11 +91,22 @@ def test_a_metric_with_other_weights_is_refused(classifier, tiny_metric, tmp_pat
         load_classifier(tmp_path / "labels")
 
 
+def test_a_classifier_without_its_metric_says_where_to_put_it(classifier, tmp_path):
+    save_checkpoint(classifier.metric, tmp_path / "metric", card="")
+    folder = save_classifier(classifier, tmp_path / "metric-labels", card="", metric="../metric")
+    moved = shutil.copytree(folder, tmp_path / "away" / "labels")
+    place = re.escape(str(moved))
+    message = rf"Expected {place}/\.\./metric .* in {place} stands on this metric: put it there"
+    with pytest.raises(InputError, match=message):
+        load_classifier(moved)
+    assert load_classifier(moved, metric=str(tmp_path / "metric")).config == classifier.config
+
+
 def test_damaged_and_other_folders_are_refused(classifier, tmp_path):
     folder = save_classifier(classifier, tmp_path / "labels", card="")
     with pytest.raises(InputError, match=r"holds no config\.json"):
         load_classifier(tmp_path)
-    with pytest.raises(InputError, match="of a classifier in format 1, but got a transport"):
+    with pytest.raises(InputError, match="to be a classifier, but it holds a metric: give the folder beside it"):
         load_classifier(folder / "metric")
     head = folder / "head.safetensors"
     whole = head.read_bytes()
@@ -104,7 +116,7 @@ def test_damaged_and_other_folders_are_refused(classifier, tmp_path):
     head.write_bytes(whole)
     entries = json.loads((folder / "config.json").read_text())
     for changed, message in (
-        ({**entries, "format": 9}, "in format 9"),
+        ({**entries, "format": 9}, "in format 1, but got format 9"),
         *(
             (
                 {name: one for name, one in entries.items() if name != key},

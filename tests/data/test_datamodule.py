@@ -413,6 +413,14 @@ def test_a_source_that_trains_on_the_held_back_texts_of_another_is_named(ratings
     assert "part of two" in second
 
 
+def test_messages_of_a_mixture_follow_the_name_of_their_source(ratings, caplog):
+    caplog.set_level("INFO", logger="textmover")
+    ready(MixtureDataModule({name: RatingsDataModule([ratings]) for name in ("one", "two")}))
+    said = [record.getMessage().partition(":")[0] for record in caplog.records]
+    kept = [one for one in said if one.startswith("Source") or one == "Ratings"]
+    assert kept == ["Source one", "Ratings", "Source two", "Ratings"]
+
+
 def test_a_mixture_in_a_mixture_needs_a_batch_for_each_of_its_sources(ratings):
     inner = MixtureDataModule({name: RatingsDataModule([ratings]) for name in ("one", "two", "three")})
     with pytest.raises(InputError, match="`batches` to be at least 3"):

@@ -252,7 +252,10 @@ def test_what_is_no_label_is_not_guessed(value):
 def test_an_unknown_label_is_told_with_its_place_and_what_is_known(tmp_path):
     path = tmp_path / "nli.tsv"
     path.write_text("premise\thypothesis\tlabel\na\tb\tneutral\nc\td\tcontradi\n")
-    message = re.escape("line 3, to hold one of entailment, neutral, contradiction (or 0 to 2), but got 'contradi'")
+    message = re.escape(
+        "line 3, to hold one of entailment, neutral, contradiction (or 0 to 2), but got 'contradi': correct it, map it "
+        "to a class with `labels`, or write - to leave the row out."
+    )
     with pytest.raises(InputError, match=message):
         read_labelled(str(path), TASKS["mnli"].columns, label_names("mnli", None))
 
@@ -264,12 +267,21 @@ def test_an_unknown_label_is_told_with_its_place_and_what_is_known(tmp_path):
         (None, None, "a `task` or `labels`"),
         (None, ["one"], "at least two classes"),
         (None, ["one", "one"], "each named once"),
+        (None, ["Good", "good"], "each named once"),
         ("rte", {"entailment": "same", "not_entailment": "same"}, "at least two classes"),
     ],
 )
 def test_classes_that_cannot_be_are_refused(task, labels, message):
     with pytest.raises(InputError, match=message):
         label_names(task, labels)
+
+
+def test_where_classes_are_numbers_no_label_is_their_place():
+    """0 became the class 1, and 1 of [0, 2] the class 2."""
+    assert [label_names(None, ["1", "2", "3"]).place(one) for one in ("1", 3)] == [0, 2]
+    for labels, unknown in ((["1", "2", "3"], 0), (["0", "2"], "1")):
+        with pytest.raises(KeyError):
+            label_names(None, labels).place(unknown)
 
 
 @pytest.mark.parametrize("fields", [{"texts": ("a", "b", "c")}, {"texts": ("",)}, {"label": ""}, {"groups": ("",)}])

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
-from labelled_runs import over, pairs, quiet_trainer, rated, scores_of, write_pairs
+from labelled_runs import marked, over, pairs, quiet_trainer, rated, scores_of, write_pairs, write_tags
 
 from data_files import write_table
 from runs import write_ratings
 from textmover.data import RatingsDataModule
-from textmover.training import ClassificationModule, RatingsModule, judge
+from textmover.training import ClassificationModule, MultiTaskModule, RatingsModule, judge
 from textmover.training.callbacks import WeightAverage
 from textmover.types import InputError
 
@@ -60,6 +60,29 @@ def test_other_data_are_judged_by_their_own_ratings_and_change_nothing(tmp_path,
     assert module.validation["held-back"].values["pearson"] == pytest.approx(by_hand, abs=1e-6)
     for name, tensor in module.state_dict().items():
         assert torch.equal(tensor, before[name]), name
+
+
+def made(folder: Path, kind: str, seed: int):
+    """Data of labels or of marked errors."""
+    path = folder / f"{kind}{seed}.tsv"
+    return pairs(write_pairs(path, 60, seed=seed)) if kind == "labels" else marked(write_tags(path, 60, seed=seed))
+
+
+@pytest.mark.parametrize("kind", ["labels", "errors"])
+def test_other_data_without_ratings_change_nothing_either(tmp_path, tiny_encoder, kind):
+    """Neither the corpus mean nor thresholds are fitted to data that are only judged."""
+    module, path = over(tiny_encoder, MultiTaskModule, overrides={"centering": "corpus"}), tmp_path / "run.ckpt"
+    trainer = quiet_trainer(max_steps=3)
+    trainer.fit(module, made(tmp_path, kind, 0))
+    trainer.save_checkpoint(path)
+    before = {name: tensor.clone() for name, tensor in module.metric.state_dict().items()}
+    quiet_trainer().validate(module, made(tmp_path, kind, 1), verbose=False)
+    module.finish()
+    loaded = MultiTaskModule.load_from_checkpoint(path)
+    loaded.finish()  # has no trainer, and no data
+    for name, tensor in before.items():
+        assert torch.equal(module.metric.state_dict()[name], tensor), name
+        assert torch.equal(loaded.metric.state_dict()[name], tensor), name
 
 
 def test_the_ratings_of_the_data_that_are_fitted_set_the_scale(tmp_path, module, caplog):

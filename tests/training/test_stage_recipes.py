@@ -170,6 +170,15 @@ def test_every_recipe_is_parsed_as_it_stands(path, capsys):
     assert has_curves(given) or path not in DRAWN
 
 
+def test_an_option_takes_an_empty_mapping(capsys):
+    """The overrides of a recipe do not fit the metric of an earlier stage."""
+    recipe = str(CONFIGS / "stages" / "mnli.yaml")
+    with pytest.raises(SystemExit) as stopped:
+        train(["fit", "--config", recipe, "--model.init_args.overrides", "{}", "--print_config"])
+    assert stopped.value.code == 0
+    assert yaml.safe_load(capsys.readouterr().out)["model"]["init_args"]["overrides"] == {}
+
+
 @pytest.mark.parametrize("path", [OWN, CONFIGS / "general.yaml"], ids=["own", "general"])
 def test_a_key_that_is_not_there_is_refused(path, tmp_path, capsys):
     text = path.read_text(encoding="utf-8").replace("learning_rate:", "learning_rat:")

@@ -195,6 +195,24 @@ def test_validation_sees_the_average_as_soon_as_there_is_one(options, validated)
     assert module.count.item() == 6
 
 
+class Calibrates(Walk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.ones(()))
+
+    def on_validation_epoch_end(self) -> None:
+        self.scale.copy_(self.weight.detach())
+
+
+@pytest.mark.parametrize(("after", "scale"), [(3, 2.0), (2, 1.5)])
+def test_what_a_module_calibrates_in_validation_is_of_the_average(after, scale):
+    """The trained weights were calibrated, and a step after validation averaged the scale with the old one."""
+    module = Calibrates()
+    average = WeightAverage(decay=None)
+    trainer(average, max_epochs=1, val_check_interval=after).fit(module, batches(3), batches(1))
+    assert (module.weight.item(), module.scale.item()) == (2.0, scale)
+
+
 def test_accumulated_batches_are_one_step():
     module = Walk()
     trainer(WeightAverage(decay=None), max_epochs=1, accumulate_grad_batches=2).fit(module, batches(6), batches(1))

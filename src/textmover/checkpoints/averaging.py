@@ -15,7 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from textmover.checkpoints.encoder_state import check_module, encoder_prefix, name_weights, trained_encoder
+from textmover.checkpoints.encoder_state import (
+    check_module,
+    encoder_prefix,
+    name_weights,
+    trained_encoder,
+    without_lora,
+)
 from textmover.checkpoints.statistics_files import fitted_names
 from textmover.modules.devices import evaluating
 from textmover.modules.encoder.encoder_identity import base_of
@@ -24,6 +30,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric, compared_texts
 
 BATCH = 64  # rated segments per batch
+HEAD_FLAGS = ("error_head.graded", "error_head.fitted", "error_head.words")
 
 
 def average_metrics(
@@ -56,7 +63,9 @@ def average_metrics(
     if not isinstance(metrics, Sequence) or isinstance(metrics, str) or not metrics:
         got = "none" if isinstance(metrics, Sequence) and not metrics else f"{type(metrics).__name__}: give a list"
         raise InputError(f"Expected `metrics` to hold at least one metric, but got {got}.")
-    states = [check_module(metric).state_dict() for metric in metrics]
+    # The product of averaged matrices is not the average of their products.
+    merged: list[Any] = [without_lora(check_module(metric)) for metric in metrics]
+    states = [metric.state_dict() for metric in merged]
     numbers = [1.0] * len(metrics) if weights is None else [float(one) for one in weights]
     if len(numbers) != len(metrics):
         raise InputError(
@@ -65,8 +74,8 @@ def average_metrics(
     if not all(math.isfinite(one) and one >= 0 for one in numbers) or sum(numbers) <= 0:
         raise InputError(f"Expected `weights` to be finite, at least 0 and not all 0, but got {numbers}.")
     shares = [one / sum(numbers) for one in numbers]
-    _check_compatible(metrics)
-    result: Any = copy.deepcopy(metrics[0])
+    _check_compatible(merged)
+    result: Any = copy.deepcopy(merged[0])
     mean = {name: _mean(name, [one[name] for one in states], shares, refitted=texts is not None) for name in states[0]}
     result.load_state_dict(mean)
     name_weights(result)
@@ -96,6 +105,7 @@ def interpolate(
     """
     if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
         raise InputError(f"Expected `share` to be between 0 (trained) and 1 (untrained), but got {share!r}.")
+    trained = without_lora(check_module(trained))
     before, prefix = untrained(trained_encoder(trained)).state_dict(), encoder_prefix(trained)
     state = dict(check_module(trained).state_dict())
     result: Any = copy.deepcopy(trained)
@@ -159,8 +169,11 @@ def _compared_fields(metric: SegmentMetric) -> dict[str, Any]:
     ignored = {"encoder", "revision", "freeze_layers", *(["temperature"] if values.get("learn_temperature") else [])}
     base = base_of(metric.runnable_encoder)
     encoder = metric.signature.entries.get("encoder", "") if base is None else base.sha256[:8]
-    shapes = {f"shape of {key}": tuple(one.shape) for key, one in check_module(metric).state_dict().items()}
-    return {**{key: one for key, one in values.items() if key not in ignored}, "encoder": encoder, **shapes}
+    state = check_module(metric).state_dict()
+    shapes = {f"shape of {key}": tuple(one.shape) for key, one in state.items()}
+    # What a head has learned is a number, 0 or 1, of which a mean says nothing.
+    flags = {key: one.item() for key, one in state.items() if key in HEAD_FLAGS}
+    return {**{key: one for key, one in values.items() if key not in ignored}, "encoder": encoder, **shapes, **flags}
 
 
 def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refitted: bool) -> Tensor:

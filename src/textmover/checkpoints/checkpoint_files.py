@@ -209,10 +209,15 @@ def read_classifier_config(folder: Path) -> dict[str, Any]:
         raise InputError(f"Expected {folder} to be a classifier, but it holds no {CONFIG}: give another folder.")
     entries = _object(path)
     kind, version = entries.get("kind", CLASSIFIER), entries.get("format", CLASSIFIER_FORMAT)
-    if kind != CLASSIFIER or version != CLASSIFIER_FORMAT:
+    if kind != CLASSIFIER:
         raise InputError(
-            f"Expected {path} to be of a {CLASSIFIER} in format {CLASSIFIER_FORMAT}, but got a {kind} in format "
-            f"{version}: give a classifier's folder, or install a newer textmover."
+            f"Expected {folder} to be a classifier, but it holds a metric: give the folder beside it that training "
+            "wrote with `classifiers: true`, or load it with `textmover.scoring.load_metric`."
+        )
+    if version != CLASSIFIER_FORMAT:
+        raise InputError(
+            f"Expected {path} to be of a {CLASSIFIER} in format {CLASSIFIER_FORMAT}, but got format {version!r}: "
+            "install a newer textmover."
         )
     for key in ("kind", "format", "classifier", "metric", "encoder", "files"):
         if key not in entries or (key in ("classifier", "files") and not isinstance(entries[key], Mapping)):

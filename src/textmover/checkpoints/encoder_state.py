@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from textmover.modules.encoder.encoder_identity import (
     remember_base,
     weights_fingerprint,
 )
+from textmover.modules.encoder.lora import has_lora, merge_lora
 from textmover.modules.encoder_parts import untrained
 from textmover.types import InputError, SegmentMetric
 
@@ -34,6 +36,16 @@ def check_module(metric: Any) -> nn.Module:
     elif isinstance(getattr(metric, "metric", None), nn.Module):
         way_out = "give its `metric`"
     raise TypeError(f"Expected a metric that is a torch module, but got {got}: {way_out}.")
+
+
+def without_lora(metric: Any) -> Any:
+    """Return the metric, or a copy with merged weights if its encoder has LoRA matrices."""
+    encoder = metric.runnable_encoder
+    if encoder is None or not has_lora(encoder):
+        return metric
+    merged = copy.deepcopy(metric)
+    merge_lora(merged.runnable_encoder)
+    return merged
 
 
 def trained_encoder(metric: SegmentMetric) -> Encoder:

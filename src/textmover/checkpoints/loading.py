@@ -211,12 +211,15 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
             f"Expected `classifier` in {folder / CONFIG} to describe a classifier, but it does not: give a folder that "
             "`save_classifier` wrote."
         ) from error
-    metric_name = metric or entries["metric"]
+    named = metric or entries["metric"] or f"./{METRIC_FOLDER}"
+    beside = (folder / named).is_dir() or (metric is None and named.startswith("."))
     with nested_loading(folder):
-        if metric_name is None or (folder / metric_name).is_dir():
-            base_metric: Any = load_metric(folder / (metric_name or METRIC_FOLDER))
-        else:
-            base_metric = load_metric(metric_name)
+        try:
+            base_metric: Any = load_metric(folder / named if beside else named)
+        except InputError as error:
+            raise InputError(
+                f"{error} (The classifier in {folder} stands on this metric: put it there, or name it as `metric`.)"
+            ) from error
     classifier = TextClassifier.untrained(base_metric, config)
     expected = entries["encoder"]
     if expected is not None and encoder_fingerprint(classifier) != expected:

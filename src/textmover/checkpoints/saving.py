@@ -7,7 +7,6 @@ adapter has no ``encoder/``: it names its base encoder and stores the weight dif
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +17,10 @@ from safetensors.torch import save_file
 from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig, compress_difference
 from textmover.checkpoints.checkpoint_files import CONFIG, FORMAT, WEIGHTS, write_config, write_weights
-from textmover.checkpoints.encoder_state import check_module, name_weights, trained_encoder
+from textmover.checkpoints.encoder_state import check_module, name_weights, trained_encoder, without_lora
 from textmover.checkpoints.loading import load_checkpoint
 from textmover.files import atomic_folder
 from textmover.modules.devices import lasting
-from textmover.modules.encoder.lora import has_lora, merge_lora
 from textmover.modules.encoder_parts import ENCODER_FOLDER
 from textmover.modules.score_deviation import PROBES, probe_scores
 from textmover.safe_reading import read_json
@@ -79,7 +77,7 @@ def save_checkpoint(
     check_module(metric)
     folder = Path(folder)
     check_replaceable(folder, overwrite=overwrite)
-    merged = _without_lora(metric)
+    merged = without_lora(metric)
     state = {name: tensor.detach().cpu() for name, tensor in merged.state_dict().items()}
     if adapter is None:
         name_weights(merged)
@@ -114,7 +112,7 @@ def save_encoder(metric: SegmentMetric, folder: Path | str) -> Path:
         folder: Output folder, new or empty. It is returned.
     """
     trained_encoder(metric)  # raises for metrics without a trainable encoder
-    merged = _without_lora(metric)
+    merged = without_lora(metric)
     model = merged.encoder.model
     state = {name: one.detach().cpu().contiguous() for name, one in model.state_dict().items()}
     if getattr(model.config, "is_encoder_decoder", False):  # use the weight names of the full model
@@ -147,16 +145,6 @@ def check_written(folder: Path) -> None:
             "Expected finite scores from the metric that was written, but got NaN or infinite ones: its arithmetic "
             "overflows, so save it with dtype='float32'."
         )
-
-
-def _without_lora(metric: Any) -> Any:
-    """Return the metric, or a copy with merged weights if its encoder has LoRA matrices."""
-    encoder = metric.runnable_encoder
-    if encoder is None or not has_lora(encoder):
-        return metric
-    merged = copy.deepcopy(metric)
-    merge_lora(merged.runnable_encoder)
-    return merged
 
 
 def check_replaceable(folder: Path, *, overwrite: bool) -> None:

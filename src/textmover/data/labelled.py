@@ -131,6 +131,8 @@ def label_names(task: str | None, labels: Sequence[str] | Mapping[str, str] | No
     if labels is not None and not isinstance(labels, Mapping):
         numbers = classes = tuple(labels)
         written = {name.casefold(): name for name in classes}
+        if any(name.strip().lstrip("-").isdecimal() for name in classes):
+            numbers = ()  # with classes 1 and 2, the label 0 is an unknown one and not the first
     else:
         by_user = {key.casefold(): name for key, name in (labels or {}).items()}
         numbers = entry.labels
@@ -138,7 +140,7 @@ def label_names(task: str | None, labels: Sequence[str] | Mapping[str, str] | No
         spellings = {**dict(zip(numbers, numbers, strict=True)), **entry.written}
         written = {name.casefold(): name for name in classes}
         written |= {spelling: by_user.get(name, name) for spelling, name in spellings.items()} | by_user
-    if len(set(classes)) < max(2, len(classes)):
+    if len({name.casefold() for name in classes}) < max(2, len(classes)):  # case counts for nothing in a table
         raise InputError(f"Expected at least two classes, each named once, but got {', '.join(classes) or 'none'}.")
     return LabelNames(classes, tuple(name.casefold() for name in numbers), written)
 
@@ -354,7 +356,7 @@ def read_labelled(
         except KeyError:
             raise InputError(
                 f"Expected column {label!r} of {row.name}, {row.unit} {row.number}, to hold one of {names.known}, "
-                f"but got {value!r}: correct it, or map it to a class with `labels`."
+                f"but got {value!r}: correct it, map it to a class with `labels`, or write - to leave the row out."
             ) from None
         if index is None:
             unlabelled += 1

@@ -74,6 +74,7 @@ class MixtureDataModule(SourcesDataModule):
         by_member: list[list[Source[Any]]] = []
         for name, module in self.members.items():
             module.draw_with(self.seed)
+            logger.info("Source %s:", name)  # the messages that follow, of sizes and shared texts, name none
             module.setup()
             several = len(module.sources) > 1
             sources = module.sources.values()

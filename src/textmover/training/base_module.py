@@ -219,7 +219,7 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
         """Clear the collected results."""
         sharding.keep_whole(self.metric.encoder)  # processes may have different numbers of validation batches
         for task in self.tasks.values():
-            task.start_judging(self.device)
+            task.start_judging(self.device, fitting=self.trainer.state.fn == TrainerFn.FITTING)
 
     def validation_step(self, batch: Any, _: int, dataloader_idx: int = 0) -> None:
         """Collect the results of the metric for a batch."""

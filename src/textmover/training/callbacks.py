@@ -143,6 +143,7 @@ class WeightAverage(WeightAveraging):
         self.decay, self.start = decay, start
         self._first = 0
         self._resumed: dict[str, Tensor] = {}  # state of a resumed run before the module prepares it
+        self._buffers: list[Tensor] = []  # of the average before validation
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Refuse strategies that shard weights: no rank then has all weights to average."""
@@ -191,11 +192,19 @@ class WeightAverage(WeightAveraging):
         """Swap in the average for validation while fitting."""
         if self._applies(trainer):
             super().on_validation_epoch_start(trainer, pl_module)
+            self._buffers = [one.clone() for one in pl_module.buffers()]
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Restore the trained weights."""
+        """Leave the average in place: the module, whose turn comes later, calibrates it in this hook."""
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Restore the trained weights; they share what validation has fitted, which the next steps would average."""
         if self._applies(trainer):
+            found = [one.clone() for one in pl_module.buffers()]
             super().on_validation_epoch_end(trainer, pl_module)
+            for one, before, now in zip(pl_module.buffers(), self._buffers, found, strict=True):
+                if not torch.equal(before, now):
+                    one.copy_(now)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Copy the average into the module."""

@@ -20,6 +20,7 @@ from textmover.data.training_sources import RatedSource, Source
 from textmover.modules.classifier import Pooling
 from textmover.modules.encoder.lora import LoraConfig
 from textmover.modules.metric_model import MetricModel
+from textmover.training import trainer_checks
 from textmover.training.base_module import FITTING_TEXTS, BaseTrainingModule, Bfloat16
 from textmover.training.optimization import OptimizerConfig
 from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
@@ -289,7 +290,15 @@ class MultiTaskModule(BaseTrainingModule):
                 logger.info("Classifier: %s", classifier_folder)
 
     def _refit(self) -> None:
-        """Refit weight-dependent statistics, since label and paraphrase batches do not update them."""
+        """Refit weight-dependent statistics, since label and paraphrase batches do not update them.
+
+        Data that the module was not fitted on leave them as they are, and a module without a trainer has no data.
+        """
+        if self._trainer is None or self._fitted_items not in (
+            {},
+            trainer_checks.training_items(self.data.fingerprint),
+        ):
+            return
         names = [name for name in ("mean", "baseline") if self._encoder_learns and name in self.metric.statistics]
         if names and not any(isinstance(task, RatingTask) for task in self.tasks.values()):
             with self._autocast():

@@ -60,7 +60,7 @@ LIGHTNING_PACKAGES = ("jsonargparse", "lightning_fabric", "pytorch_lightning")
 def _load(text: str, path: str = "") -> Any:
     """Parse the value of an option or a file; ``a:`` and ``{a}`` stay text, as in jsonargparse."""
     value = load_yaml(text, str(path) or "an option")
-    is_text = isinstance(value, dict) and not path and ":" not in text.strip().removesuffix(":")
+    is_text = isinstance(value, dict) and value and not path and ":" not in text.strip().removesuffix(":")
     return text if is_text else value
 
 

@@ -57,7 +57,7 @@ class ErrorTask(Task[MarkedSource]):
 
     The loss of a text is the mean of :math:`-y \log p - (1 - y) \log(1 - p)` over its tokens, the same over its gaps,
     and the cross entropy of the severities of its wrong tokens, if known. The loss of a batch is the mean
-    over its texts. Each validation calibrates the head of the metric on the held-back part: scale and offset of
+    over its texts. Each validation of a fit calibrates the metric's head on the held-back part: scale and offset of
     its log-odds by maximum likelihood (Platt 1999), and the thresholds of the largest Matthews correlation.
     """
 
@@ -113,7 +113,7 @@ class ErrorTask(Task[MarkedSource]):
             )
             if side == sides[0]:
                 values["mcc" if name == "words" else f"{name}_mcc"] = mcc
-            if self.main and part == next(iter(self.source.parts)):
+            if self.fitting and self.main and part == next(iter(self.source.parts)):
                 only = side if len(sides) > 1 else None
                 self._head[0].take_calibration(kind, scale, offset, threshold, only)
         return TaskResult(values, "\n".join(lines), counts)

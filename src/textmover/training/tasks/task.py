@@ -36,7 +36,7 @@ class Task(nn.Module, ABC, Generic[SourceType]):
 
     def __init__(self, source: SourceType) -> None:
         super().__init__()
-        self.source = source
+        self.source, self.fitting = source, True
         self.register_buffer("prepared", torch.zeros((), dtype=torch.bool))
         self._collected: dict[str, Any] = {}
 
@@ -52,8 +52,9 @@ class Task(nn.Module, ABC, Generic[SourceType]):
     def loss(self, metric: Any, batch: Any) -> Tensor:
         """Return the loss of a batch over the rows of all processes (:mod:`textmover.training.sharding`)."""
 
-    def start_judging(self, device: torch.device) -> None:
-        """Reset the collected results of every part."""
+    def start_judging(self, device: torch.device, *, fitting: bool = True) -> None:
+        """Reset the collected results of every part; only while fitting may they change the metric."""
+        self.fitting = fitting
         self._collected = {part: self.collector().to(device) for part in self.source.parts}
 
     def collected(self, part: str) -> NDArray[Any] | None:
