@@ -10,7 +10,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from textmover.types.display import MOST_ROWS, Shown, View, plural
+from textmover.types.display import MOST_ROWS, Shown, View, plural, without_controls
 from textmover.types.segments import ComparedText, InputError, Signature
 
 Severity = Literal["minor", "major", "critical"]
@@ -160,9 +160,8 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
 
 
 def _escaped(text: str) -> str:
-    """Escape the text for HTML and replace control characters, except emoji joiners."""
-    allowed = (one.isprintable() or one.isspace() or one in "\u200c\u200d" for one in text)
-    return html.escape("".join(one if keep else "\ufffd" for one, keep in zip(text, allowed, strict=True)))
+    """Escape the text for HTML and replace control characters."""
+    return html.escape(without_controls(text))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
