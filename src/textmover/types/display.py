@@ -109,7 +109,8 @@ class Shown:
         parts = [f"<p>{'<br>'.join(above)}</p>"]
         for place, row in enumerate(view.lines):
             tag = "td" if place else "th"
-            parts.append(f"<tr>{''.join(f'<{tag}>{html.escape(one)}</{tag}>' for one in row)}</tr>")
+            cells = (f'<{tag} dir="auto">{html.escape(one)}</{tag}>' for one in row)
+            parts.append(f"<tr>{''.join(cells)}</tr>")
         table = f"<table>{''.join(parts[1:])}</table>" if view.rows else ""
         return f"{parts[0]}{table}{f'<p>{view.more}</p>' if view.more else ''}"
 

@@ -147,7 +147,8 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
         yield self.text[place:], None
 
     def _repr_html_(self) -> str:
-        return f"<p>{self.html()}</p>{super()._repr_html_().partition('</p>')[2]}"
+        table = super()._repr_html_().partition("</p>")[2]
+        return f'<p dir="auto">{self.html()}</p>{table}'
 
     def html(self) -> str:
         """Return the text as HTML with underlined errors; a tooltip shows severity and probability."""
@@ -198,7 +199,8 @@ class MarkedTexts(Shown, Sequence[TextErrors]):
 
     def _repr_html_(self) -> str:
         view = self.view()
-        rows = "".join(f"<tr><td>{len(one)}</td><td>{one.html()}</td></tr>" for one in self.texts[:MOST_ROWS])
+        texts = self.texts[:MOST_ROWS]
+        rows = "".join(f'<tr><td>{len(one)}</td><td dir="auto">{one.html()}</td></tr>' for one in texts)
         more = f"<p>{view.more}</p>" if view.more else ""
         return f"<p>{html.escape(view.headline)}</p><table><tr><th>errors</th><th>text</th></tr>{rows}</table>{more}"
 
