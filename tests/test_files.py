@@ -1,14 +1,17 @@
 """Files and folders appear complete or not at all."""
 
 import os
+import pwd
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from textmover import files
 from textmover.files import atomic_bytes, atomic_file, atomic_folder, check_output, remove_leftovers
+from textmover.safe_reading import expanded
 from textmover.types import InputError
 
 
@@ -264,3 +267,24 @@ def test_a_file_that_is_written_again_keeps_its_mode(tmp_path):
     path.chmod(0o444)
     with pytest.raises(InputError, match=r"to be able to write .*scores, but it is read-only: give another name"):
         check_output(path, [])
+
+
+def test_who_has_no_home_folder_has_that_of_docker(monkeypatch):
+    def nobody(_):
+        raise KeyError
+
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert files.user_cache() == Path("/.cache/textmover")
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert files.user_cache() == Path("/somewhere/.cache/textmover")
+
+
+def test_the_home_folder_of_nobody_stays_as_it_is_written(monkeypatch):
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert [expanded(one) for one in ("~/a", "~nobody-here/a", "a")] == [
+        Path("/somewhere/a"),
+        Path("~nobody-here/a"),
+        Path("a"),
+    ]

@@ -1,5 +1,9 @@
 """Tables on terminals of any width: no name and no number is ever cut."""
 
+import contextlib
+import os
+import sys
+
 import pytest
 from rich.console import Console
 
@@ -38,3 +42,15 @@ def test_a_pipe_has_lines_without_ends_of_blanks(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert all(line == line.rstrip() for line in lines)
+
+
+def test_a_closed_pipe_is_the_error_of_other_output(monkeypatch):
+    reading, writing = os.pipe()
+    os.close(reading)
+    stream = os.fdopen(writing, "w")
+    monkeypatch.setattr(sys, "stdout", stream)
+    stream.write("what stands before")
+    with pytest.raises(BrokenPipeError):
+        module.print_line(module.console(), "a line")
+    with contextlib.suppress(BrokenPipeError):
+        stream.close()

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from safetensors import SafetensorError
 
-from textmover.safe_reading import open_pipe
+from textmover.safe_reading import expanded, open_pipe
 from textmover.types import InputError
 
 try:
@@ -43,9 +43,8 @@ LEFTOVER = re.compile(rf"\.(?P<name>.+)\.(?P<machine>[0-9a-f]{{8}})-\w{{8}}{re.e
 
 KNOWN_ENDINGS = (
     ".txt", ".tsv", ".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".xml", ".html", ".htm", ".xls", ".xlsx", ".ods",
-    ".doc", ".docx", ".odt", ".rtf",
-    ".pdf", ".md", ".yaml", ".yml", ".toml", ".npy", ".npz", ".pkl", ".pickle", ".arrow", ".feather", ".db", ".sqlite",
-    ".tex", ".png", ".svg", ".jpg", ".jpeg", ".gz", ".zst", ".bz2", ".xz", ".zip",
+    ".doc", ".docx", ".odt", ".rtf", ".pdf", ".md", ".yaml", ".yml", ".toml", ".npy", ".npz", ".pkl", ".pickle", ".tex",
+    ".arrow", ".feather", ".db", ".sqlite", ".png", ".svg", ".jpg", ".jpeg", ".gz", ".zst", ".bz2", ".xz", ".zip",
 )  # fmt: skip
 """Suffixes that identify a file format; any other suffix counts as part of the name."""
 
@@ -279,7 +278,8 @@ def digest_of(stream: IO[bytes], digest: Any, size: float = math.inf) -> str:
 def user_cache() -> Path:
     """Return the package's folder in the user's cache, which may not exist yet."""
     configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (configured if configured.is_absolute() else Path("~/.cache").expanduser()) / "textmover"
+    cache = configured if configured.is_absolute() else expanded("~/.cache")
+    return (cache if cache.is_absolute() else Path("/.cache")) / "textmover"  # Docker, too, makes / a missing home
 
 
 def check_output(path: str | Path, inputs: Sequence[str], endings: Sequence[str] = (), flag: str = "--output") -> Path:

@@ -123,6 +123,11 @@ def unreadable(name: str, error: Exception) -> InputError:
     return InputError(f"Expected to be able to read {name}, but got '{reason}': check the file and its permissions.")
 
 
+def expanded(path: Path | str) -> Path:
+    """Return a path with its home folder in place of ``~``; where there is none, as it is."""
+    return Path(os.path.expanduser(path))
+
+
 def is_pipe(path: Path | str) -> bool:
     """Return whether a path exists and is neither a file nor a folder: a pipe or a device."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)

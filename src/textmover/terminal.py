@@ -19,11 +19,18 @@ UNWRAPPED = 100_000  # width in characters of a file or pipe, so that lines are 
 LEGIBLE = 12  # minimum width of a text column
 
 
+class _Console(Console):
+    """Console that leaves a closed pipe to the caller; rich would end the process with exit code 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console that draws boxes on a terminal, and writes plain, unwrapped lines to a file or pipe."""
-    stream = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    stream = _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not stream.is_terminal:
-        stream = Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=UNWRAPPED, color_system=None)
+        stream = _Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=UNWRAPPED, color_system=None)
     return stream
 
 
@@ -69,7 +76,7 @@ def print_table(
     width = stream.width if fits else UNWRAPPED
     # Too narrow for the table: print plain lines that the terminal wraps, so that no name or number is cut.
     table.box = None
-    unboxed = Console(highlight=False, markup=False, emoji=False, width=width, color_system=None)
+    unboxed = _Console(highlight=False, markup=False, emoji=False, width=width, color_system=None)
     with unboxed.capture() as captured:
         unboxed.print(table)
     stream.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))

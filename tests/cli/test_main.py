@@ -163,6 +163,19 @@ def test_an_interruption_is_130(run, monkeypatch):
     assert run("list") == (130, "", "textmover: interrupted\n")
 
 
+@pytest.mark.parametrize(("option", "code"), [((), 0), (("--fail-on", "major"), 2)])
+def test_a_reader_that_stops_does_not_pass_a_check(monkeypatch, capsys, option, code):
+    from textmover.cli.commands import errors
+
+    def stopped(_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(errors, "run", stopped)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert main_module.main(["errors", "a cat", "a dog", *option]) == code
+    assert ("its reader stopped" in capsys.readouterr().err) is (code == 2)
+
+
 def ran(command: str, **how: object) -> subprocess.CompletedProcess:
     how = {"capture_output": True, **how}
     return subprocess.run(f"{sys.executable} -m textmover {command}", shell=True, text=True, check=False, **how)

@@ -104,6 +104,8 @@ def test_a_complete_result_is_not_compared_with_what_is_gone(run, refused, texts
         ("explain", "-i", "p", "r.txt", "--fit-on", "p", "--model", "twmd-b"),
         ("mbr", "-i", "p", "p"),
         ("mbr", "-i", "p", "--num-candidates", "2", "--fit-on", "p", "--model", "twmd-b"),
+        ("mbr", "-i", "p", "--num-candidates", "2", "--sources", "p"),
+        ("mbr", "-i", "r.txt", "--num-candidates", "1", "--sources", "p", "--fit-on", "p", "--model", "twmd-b"),
         ("fit-idf", "--data", "p", "p", "--output", "idf.safetensors"),
         ("mbr", "--data", "p", "--data-format", "jsonl", "--fit-on", "p", "--model", "twmd-b"),
     ],
@@ -125,6 +127,11 @@ def test_several_processes_each_need_files(refused, fifo, write, monkeypatch, op
         "each of which reads them, but got the pipe or device p, which can be read only once: write it to a file first"
         in said
     )
+
+
+def test_a_table_that_is_checked_is_a_file(refused, fifo):
+    said = refused("check", fifo("ratings.tsv"))
+    assert "ratings.tsv, which can be read only once: write it to a file first" in said
 
 
 @pytest.mark.parametrize("command", [("score", "--data"), ("evaluate", "--baselines", "chrf", "--data")])

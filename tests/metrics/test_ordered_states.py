@@ -154,6 +154,33 @@ def test_the_states_of_another_are_taken_over_in_order():
     assert third.compute().tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.filterwarnings("error:The ``compute`` method")
+def test_a_result_is_computed_again_after_a_merge_and_after_loading():
+    metric, other, empty = of(([1.0, 2.0], [0, 1])), of(([3.0, 4.0], [5, 6])), OrderedScores()
+    for one in (metric, other, empty):
+        one.persistent(True)
+    saved = metric.state_dict()
+    assert metric.compute().tolist() == [1, 2]
+    metric.merge_state(other)
+    empty.merge_state(other)
+    assert [one.compute().tolist() for one in (metric, empty)] == [[1, 2, 3, 4], [3, 4]]
+    metric.load_state_dict(saved)
+    assert metric.compute().tolist() == [1, 2]
+
+
+def test_metrics_loaded_from_one_dictionary_collect_on_their_own():
+    metric = of(([1.0, 2.0], None))
+    first, second = OrderedScores(), OrderedScores()
+    for one in (metric, first, second):
+        one.persistent(True)
+    saved = metric.state_dict()
+    first.load_state_dict(saved)
+    second.load_state_dict(saved)
+    first.update(torch.tensor([3.0]))
+    assert [one.compute().tolist() for one in (first, second)] == [[1, 2, 3], [1, 2]]
+    assert len(saved["values"]) == 1
+
+
 def test_segments_at_the_same_position_are_not_merged_away():
     one = of(([0.0, 1.0], None))
     with pytest.raises(InputError, match="both have one at position 0: give `positions`"):

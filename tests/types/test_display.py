@@ -17,6 +17,7 @@ from textmover.runs.score_summary import Summary
 from textmover.scoring import Scorer
 from textmover.scoring.engine.pair_results import unusual
 from textmover.types import Judgements, SegmentScores, Shown, Signature, View
+from textmover.types.error_spans import MarkedTexts, TextErrors
 
 VALUES = np.arange(40.0) / 40
 
@@ -99,6 +100,36 @@ def test_cells_are_one_line_and_harmless():
     assert first.startswith("x �[31my")
     assert len(first) == 60
     assert repr(Odd()).splitlines()[3] == "-"
+
+
+class Texts(Shown):
+    """A result that shows a text in its headline, a note and a cell."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def view(self) -> View:
+        return View(self.text, ("a",), [(self.text,)], notes=(self.text,))
+
+
+@pytest.mark.parametrize("shown", [Texts("a\x1b[31m\ud800\u202eb"), TextErrors("a\x1b[31m\ud800\u202eb", ())])
+def test_no_control_character_of_a_text_is_shown(shown):
+    for found in (repr(shown), shown._repr_html_()):
+        assert not {"\x1b", "\ud800", "\u202e"} & set(found)
+        assert "a�[31m��b" in found
+
+
+def test_joiners_within_words_are_shown():
+    word = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"  # Persian, with a zero-width non-joiner
+    assert repr(Texts(word)).count(word) == 3
+    assert Texts(word)._repr_html_().count(word) == 3
+
+
+def test_each_text_of_a_notebook_runs_in_its_own_direction():
+    hebrew = "\u05e9\u05dc\u05d5\u05dd."
+    page = "".join(one._repr_html_() for one in (Texts(hebrew), MarkedTexts((TextErrors(hebrew, ()),), Signature({}))))
+    assert page.count(f'<td dir="auto">{hebrew}</td>') == 2
+    assert f'<p dir="auto">{hebrew}</p>' in TextErrors(hebrew, ())._repr_html_()
 
 
 def test_no_scores_are_shown_too():

@@ -10,7 +10,7 @@ from textmover._version import __version__
 from textmover.checkpoints.checkpoint_files import CARD, CONFIG, check_checkpoint
 from textmover.modules.shipped_folders import released_folders
 from textmover.presets import PRESETS, unknown_metric
-from textmover.safe_reading import read_json
+from textmover.safe_reading import expanded, read_json
 from textmover.types import InputError
 
 ADVICE = {
@@ -113,7 +113,7 @@ def local_folder(name: Path | str) -> Path | None:
 
     The name of a preset or a released metric or classifier means a folder of that name only if it holds a checkpoint.
     """
-    folder, text = Path(name).expanduser(), str(name)
+    folder, text = expanded(name), str(name)
     ours = text in PRESETS or text in released_folders(CONFIG)
     return folder if folder.is_dir() and not (ours and not (folder / CONFIG).exists()) else None
 

@@ -35,6 +35,7 @@ from textmover.modules.encoder.encoder_identity import weights_fingerprint
 from textmover.modules.encoder.source import hub_reason
 from textmover.modules.shipped_folders import released_folders
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
+from textmover.safe_reading import expanded
 from textmover.types import CompositeMetric, InputError, SegmentMetric, check_whole
 
 logger = logging.getLogger(__name__)
@@ -264,7 +265,7 @@ def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | N
         return released
     if text in PRESETS:
         return None
-    if Path(text).expanduser().is_file():
+    if expanded(text).is_file():
         raise InputError(
             f"Expected the metric to be a preset, a checkpoint folder or a hub id, but {text} is a file: if it is a "
             "checkpoint of training, export it first with `textmover export` and name the folder."

@@ -136,8 +136,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         take_written()  # of an earlier command in this process
         with contextlib.nullcontext() if command in UNTERMINABLE else sigterm_as_interrupt():
+            outcome.judges = bool(getattr(options, "fail_on", None) or getattr(options, "fail_if_worse", None))
             try:
                 outcome.code = run(options) or 0
+                outcome.judges = False
             finally:
                 written = take_written()
                 if written and not quiet:

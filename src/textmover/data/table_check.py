@@ -16,6 +16,7 @@ from textmover.data.leakage import HOLDS_TOGETHER, shared_with_training
 from textmover.data.rating_scales import over_annotators, scale_of, split_by_range
 from textmover.data.recipe_writer import FEWEST, filled_recipe, overrides_for, share_to_hold_back, template_for
 from textmover.data.split import BY_REFERENCE, split_held_back
+from textmover.readers.lines import refuse_read_once
 from textmover.readers.segments import Columns, check_columns, numbered_segments
 from textmover.readers.tables import MemoryTable, open_tables
 from textmover.types import InputError, Segment, Shown, View, plural
@@ -116,6 +117,7 @@ def check_table(
     if scale and (len(scale) != 2 or not scale[0] < scale[1]):
         got = " ".join(f"{value:g}" for value in scale)
         raise InputError(f"Expected `scale` to be the lowest and the highest rating, as in 1 5, but got {got}.")
+    refuse_read_once([str(path)], "where a table is checked, which reads it twice", "write it to a file first")
     columns, annotator, unit, doubtful = _columns(path, {role: name for role, name in (given or {}).items() if name})
     rows = [(f"{unit} {number}", row) for number, row in numbered_segments(path, columns)]
 

@@ -18,7 +18,10 @@ MIXED = "give `positions` at every update, in all processes, or at none"
 
 
 class FullPrecision(Metric):
-    """A metric that moves with its module to a device, but keeps its dtypes if the module is cast to half precision."""
+    """A metric that keeps its dtypes in casts, and computes again after states were merged or loaded."""
+
+    _computed: Any
+    _update_count: int
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> FullPrecision:
         def moved(tensor: Tensor) -> Tensor:
@@ -26,6 +29,19 @@ class FullPrecision(Metric):
             return result if result.dtype == tensor.dtype else tensor.to(result.device)
 
         return super()._apply(moved, *args, **kwargs)
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add the states of another metric."""
+        super().merge_state(incoming_state)
+        self._computed, self._update_count = None, self._update_count + 1  # torchmetrics returns the earlier result
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        loaded = any(prefix + name in state_dict for name in self._defaults)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        if loaded:
+            self._computed, self._update_count = None, self._update_count + 1
+            for name, value in self.metric_state.items():  # all that load one dictionary would extend its lists
+                setattr(self, name, [*value] if isinstance(value, list) else value)
 
 
 class OrderedStates(FullPrecision):

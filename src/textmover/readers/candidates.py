@@ -74,7 +74,7 @@ class CandidateFiles(ProgressTracked):
         if not self.paths:
             raise InputError("Expected at least one file of candidates, but got none: name one.")
         refuse_tables((*self.paths, *([self.source] if self.source else [])))
-        check_once(self.paths)
+        check_once([*self.paths, self.source])
         if len(self.paths) == 1 and self.number is None:
             raise InputError(
                 f"Expected `number` where all candidates are in one file ({self.paths[0]}), but got none: say how many "

@@ -19,11 +19,15 @@ DEVICES, TABLES = "textmover.modules.devices", "textmover.readers.csv_and_jsonl"
 LONGEST_SENTENCE = 4_000  # characters; the middle of a longer error message is cut out
 
 
+UNJUDGED = "Expected the output to be read until the exit code is known, but its reader stopped: use --output FILE."
+
+
 @dataclass
 class ExitStatus:
     """Exit code of a command: 0 success, 2 unusable input, 130 interrupted, 143 terminated."""
 
     code: int = 0
+    judges: bool = False  # whether the code is still to be found by the command
 
 
 def set_up_logging(*, quiet: bool = False, devices: bool = False) -> None:
@@ -75,6 +79,9 @@ def exit_code_context() -> Iterator[ExitStatus]:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, descriptor)
             os.close(nowhere)
+        if outcome.judges:
+            with contextlib.suppress(OSError):  # standard error may be the one that is closed
+                _report_error(UNJUDGED, outcome, 2)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _report_error(f"{where}{error.strerror or error}", outcome, 2)
@@ -113,11 +120,11 @@ class _StandardError(logging.StreamHandler):  # type: ignore[type-arg]  # generi
 
 
 def _report_error(message: str, outcome: ExitStatus, code: int) -> None:
+    outcome.code = code
     sentence = " ".join(message.splitlines())
     if len(sentence) > LONGEST_SENTENCE:  # it quotes a very long value
         sentence = f"{sentence[: LONGEST_SENTENCE // 2]} … {sentence[-LONGEST_SENTENCE // 2 :]}"
     sys.stderr.write(f"textmover: {sentence}\n")
-    outcome.code = code
 
 
 class Terminated(KeyboardInterrupt):

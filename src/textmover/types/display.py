@@ -100,15 +100,17 @@ class Shown:
         view = self.view()
         widths = [max(map(len, column)) for column in zip(*view.lines, strict=True)]
         rows = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in view.lines]
-        notes = (f"note: {one}" for one in view.notes)
-        return "\n".join(filter(None, (view.headline, *notes, *rows, view.more)))
+        notes = (f"note: {without_controls(one)}" for one in view.notes)
+        return "\n".join(filter(None, (without_controls(view.headline), *notes, *rows, view.more)))
 
     def _repr_html_(self) -> str:
         view = self.view()
-        parts = [f"<p>{'<br>'.join(map(html.escape, (view.headline, *view.notes)))}</p>"]
+        above = (html.escape(without_controls(one)) for one in (view.headline, *view.notes))
+        parts = [f"<p>{'<br>'.join(above)}</p>"]
         for place, row in enumerate(view.lines):
             tag = "td" if place else "th"
-            parts.append(f"<tr>{''.join(f'<{tag}>{html.escape(one)}</{tag}>' for one in row)}</tr>")
+            cells = (f'<{tag} dir="auto">{html.escape(one)}</{tag}>' for one in row)
+            parts.append(f"<tr>{''.join(cells)}</tr>")
         table = f"<table>{''.join(parts[1:])}</table>" if view.rows else ""
         return f"{parts[0]}{table}{f'<p>{view.more}</p>' if view.more else ''}"
 
@@ -120,10 +122,16 @@ def shown_tuple(result: type[T]) -> type[T]:
     return result
 
 
+def without_controls(text: str) -> str:
+    """Replace control characters, except white space and the joiners of emoji and letters."""
+    allowed = (one.isprintable() or one.isspace() or one in "\u200c\u200d" for one in text)
+    return "".join(one if keep else "\N{REPLACEMENT CHARACTER}" for one, keep in zip(text, allowed, strict=True))
+
+
 def _cell(value: object) -> str:
     """Format a value on one line: four decimals for floats, and no control characters."""
     if isinstance(value, float) and not math.isfinite(value):
         return "-"
     text = f"{value:.4f}" if isinstance(value, float) else " ".join(str(value).split())
-    text = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    text = without_controls(text)
     return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"

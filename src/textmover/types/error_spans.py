@@ -10,7 +10,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from textmover.types.display import MOST_ROWS, Shown, View, plural
+from textmover.types.display import MOST_ROWS, Shown, View, plural, without_controls
 from textmover.types.segments import ComparedText, InputError, Signature
 
 Severity = Literal["minor", "major", "critical"]
@@ -147,7 +147,8 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
         yield self.text[place:], None
 
     def _repr_html_(self) -> str:
-        return f"<p>{self.html()}</p>{super()._repr_html_().partition('</p>')[2]}"
+        table = super()._repr_html_().partition("</p>")[2]
+        return f'<p dir="auto">{self.html()}</p>{table}'
 
     def html(self) -> str:
         """Return the text as HTML with underlined errors; a tooltip shows severity and probability."""
@@ -160,9 +161,8 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
 
 
 def _escaped(text: str) -> str:
-    """Escape the text for HTML and replace control characters, except emoji joiners."""
-    allowed = (one.isprintable() or one.isspace() or one in "\u200c\u200d" for one in text)
-    return html.escape("".join(one if keep else "\ufffd" for one, keep in zip(text, allowed, strict=True)))
+    """Escape the text for HTML and replace control characters."""
+    return html.escape(without_controls(text))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -199,7 +199,8 @@ class MarkedTexts(Shown, Sequence[TextErrors]):
 
     def _repr_html_(self) -> str:
         view = self.view()
-        rows = "".join(f"<tr><td>{len(one)}</td><td>{one.html()}</td></tr>" for one in self.texts[:MOST_ROWS])
+        texts = self.texts[:MOST_ROWS]
+        rows = "".join(f'<tr><td>{len(one)}</td><td dir="auto">{one.html()}</td></tr>' for one in texts)
         more = f"<p>{view.more}</p>" if view.more else ""
         return f"<p>{html.escape(view.headline)}</p><table><tr><th>errors</th><th>text</th></tr>{rows}</table>{more}"
 

@@ -6,8 +6,8 @@ import argparse
 import json
 import logging
 import sys
-from pathlib import Path
 
+from textmover.safe_reading import expanded
 from textmover.scoring.cache.state_files import CacheEntry, other_versions, places, remove
 from textmover.terminal import print_table
 from textmover.types import InputError
@@ -19,7 +19,7 @@ HEADERS = ("encoder", "weights", "layers", "back-end", "precision", "device", "v
 
 def run(options: argparse.Namespace) -> None:
     """Print the contents of a cache folder, or remove them with ``--clear``."""
-    folder = Path(options.folder).expanduser()
+    folder = expanded(options.folder)
     if not folder.is_dir():
         raise InputError(
             f"Expected a folder of cached texts at {folder}, but it does not exist: give the folder that --cache named."

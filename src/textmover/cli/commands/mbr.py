@@ -41,8 +41,8 @@ def run(options: argparse.Namespace) -> None:
     with errors_with_flag_names(FLAGS):
         sets = _sets(options)
     paths = [sets.path] if isinstance(sets, CandidateTable) else list(sets.paths)
-    check_once([*paths, options.fit_on])
     paths += [] if options.sources is None else [options.sources]
+    check_once([*paths, options.fit_on])
     target = choose_output(options, paths)
     if options.include_self is not None and options.references_column is not None:
         raise InputError(

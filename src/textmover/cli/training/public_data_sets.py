@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 
 from textmover.readers.public_sets.fetching import get_sets, listing
+from textmover.safe_reading import expanded
 from textmover.terminal import print_table
 from textmover.types import InputError
 
@@ -26,5 +26,5 @@ def run(options: argparse.Namespace) -> None:
         print_table(COLUMNS, [tuple(one[name] for name in COLUMNS) for one in sets], narrow=("name",), fold=True)
         sys.stdout.write("\nGet a part as NAME-PART, such as cola-train. Licences: --format json.\n")
         return
-    folder = None if options.folder is None else Path(options.folder).expanduser()
+    folder = None if options.folder is None else expanded(options.folder)
     get_sets(options.names, folder, lambda line: sys.stdout.write(f"{line}\n") and sys.stdout.flush())

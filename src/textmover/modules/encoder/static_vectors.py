@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from textmover.modules.encoder.conversion_cache import cached
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.vector_files import LAYOUT, MATRIX, MEAN, WORDS, cached_vectors
-from textmover.safe_reading import read_json
+from textmover.safe_reading import expanded, read_json
 from textmover.types import InputError, TokenBatch, check_choice
 
 UnknownWords = Literal["drop", "zero", "mean", "error"]
@@ -28,7 +28,7 @@ DESCRIPTION = "static_vectors.json"  # file of a checkpoint that names its vecto
 
 def is_static(name: str) -> bool:
     """Return whether an encoder is a file of word vectors; other encoders are folders or names."""
-    return Path(name).expanduser().is_file()
+    return expanded(name).is_file()
 
 
 class StaticVectors:
@@ -53,7 +53,7 @@ class StaticVectors:
     ) -> StaticVectors:
         """Open the vectors of a file; parse it unless it is cached."""
         check_choice("unknown_words", unknown_words, get_args(UnknownWords))
-        path = Path(path).expanduser()
+        path = expanded(path)
         return cls(path, *cached_vectors(path, sha256), unknown_words)
 
     def __len__(self) -> int:

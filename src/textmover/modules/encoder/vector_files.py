@@ -164,12 +164,10 @@ def _state(path: Path) -> tuple[int, ...]:
 
 def _hash(path: Path, state: tuple[int, ...]) -> str:
     """Return the hash of the file, cached by its state, since hashing several GB is slow."""
-    note = None
-    with contextlib.suppress(RuntimeError):
-        key = hashlib.sha256(repr((str(path.resolve()), *state)).encode(errors="surrogateescape")).hexdigest()
-        note = user_cache() / LAYOUT / "hashes" / key
+    key = hashlib.sha256(repr((str(path.resolve()), *state)).encode(errors="surrogateescape")).hexdigest()
+    note = user_cache() / LAYOUT / "hashes" / key
     settled = time.time_ns() - max(state[1:3]) > SETTLED_NS
-    if note is None or not settled:
+    if not settled:
         return file_sha256(path)
     with contextlib.suppress(OSError, ValueError):
         noted = note.read_text(encoding="ascii")

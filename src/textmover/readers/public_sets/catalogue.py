@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from textmover.files import user_cache
-from textmover.safe_reading import read_yaml
+from textmover.safe_reading import expanded, read_yaml
 from textmover.types import InputError
 
 PREFIX = "data:"
@@ -73,7 +73,7 @@ def _part(*, each: Sequence[Mapping[str, Any]] = ({},), **entry: Any) -> Part:
 def data_folder() -> Path:
     """Return the data folder: ``$TEXTMOVER_DATA``, or a folder in the user's cache."""
     stated = os.environ.get(FOLDER)
-    return Path(stated).expanduser() if stated else user_cache() / "data"
+    return expanded(stated) if stated else user_cache() / "data"
 
 
 def find_parts(name: str) -> tuple[NamedSet, list[str]]:

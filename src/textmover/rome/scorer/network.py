@@ -22,7 +22,7 @@ from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from textmover.files import atomic_file, user_cache
 from textmover.rome.config import MEAN
-from textmover.safe_reading import read_json
+from textmover.safe_reading import expanded, read_json
 from textmover.types import InputError, check_whole
 
 Activation = Literal["none", "relu", "tanh"]
@@ -327,7 +327,7 @@ def build_scorer(name: str, features: tuple[str, ...]) -> FeatureScorer | None:
     if name in UNTRAINED:
         return FeatureScorer(ScorerConfig(features, **UNTRAINED[name]))
     shipped = shipped_scorers()
-    file = official_file() if name == OFFICIAL_NAME else shipped.get(name, Path(name).expanduser())
+    file = official_file() if name == OFFICIAL_NAME else shipped.get(name, expanded(name))
     if file.is_file():
         return _read_scorer(file)
     if name == OFFICIAL_NAME:

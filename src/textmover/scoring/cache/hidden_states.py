@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from textmover.modules.devices import machine_of, new_lock, weights_version
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, UNTRACED
+from textmover.safe_reading import expanded
 from textmover.scoring.cache.state_files import VERSIONS, StateFiles
 from textmover.scoring.cache.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
@@ -59,7 +60,7 @@ class EncoderMemory:
             if value < 0:
                 raise InputError(f"Expected `{name}` to be 0 bytes or more, but got {value}.")
         self._limit, self.folder_limit, self.evict = limit, folder_limit, evict
-        self.folder = None if folder is None else Path(folder).expanduser()
+        self.folder = None if folder is None else expanded(folder)
         self.is_asleep = self.any_arithmetic = False  # the latter: share states under autocast too; for training
         self._groups: list[_Group] = []
         self._files: list[StateFiles] = []
