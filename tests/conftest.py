@@ -348,14 +348,42 @@ LONGEST = (
 """What takes longest begins first, so that no worker is left alone with it at the end."""
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of back-ends go to one worker, so that each encoder is converted once in all."""
-    for item in items:
-        if "real_backends" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("back-ends"))
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.name, len(LONGEST)))
+
+
+SERVED = (
+    *("tests/app/test_fields.py", "tests/docs/test_blocks.py", "tests/test_preloaded.py", "tests/test_surface.py"),
+    "tests/training/test_fsdp.py",
+)
+"""Files whose tests need the server of ``programs``."""
+
+
+def unit_of(nodeid: str) -> str:
+    """What a test goes to a worker with: its file, whose fixtures are then made once in all; a page's commands alone.
+
+    Files with back-ends are together, so that each encoder is converted once, and those with ``programs``.
+    """
+    path = nodeid.partition("::")[0]
+    if "::test_commands[" in nodeid:
+        return nodeid
+    if path in SERVED:
+        return "programs"
+    return "back-ends" if "real_backends" in (ROOT / path).read_text(encoding="utf-8") else path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log):
+    """Share out units; the marks of pytest-xdist would do, but pytest 9.2 shows the scheduler no groups of 3.8."""
+    from xdist.scheduler import LoadFileScheduling
+
+    if config.option.dist != "loadfile":
+        return None
+    config.option.loadscopereorder = False  # by the number of tests: the longest would begin last
+    scheduling = LoadFileScheduling(config, log)
+    scheduling._split_scope = functools.cache(unit_of)
+    return scheduling
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("documents")  # one server for all
-
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -20,8 +20,6 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 from runs import recipe, write_ratings, write_recipe
 
-pytestmark = pytest.mark.xdist_group("documents")  # one server for all
-
 WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never", "old", "house"]
 PATIENCE = 120
 """Seconds after which a command is taken to hang."""

@@ -54,7 +54,6 @@ def running(page: str, *, commands: bool) -> list[Block]:
 # --- Python -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xdist_group("documents")  # one server for all
 @pytest.mark.parametrize("page", [page for page in PAGES if running(page, commands=False)])
 def test_python(page, embedded, tmp_path, commands):
     blocks = running(page, commands=False)
@@ -194,7 +193,6 @@ def interrupted(block: Block, clone: Path, commands: Path) -> None:
     assert "Traceback" not in said, f"{block}\n{said}"
 
 
-@pytest.mark.xdist_group("documents")
 def test_what_goes_wrong_in_a_block_is_found(tmp_path, commands):
     def run(text: str, **options: str) -> None:
         shell(Block("page.md", 7, "bash", text), text, tmp_path, commands, **options)

@@ -67,7 +67,6 @@ def test_every_page_has_its_place():
     assert {name: size for name, size in sizes.items() if name.startswith("results/") and size > SCREEN} == {}
 
 
-@pytest.mark.xdist_group("site")  # one is built for both
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_says_what_the_packages_offer(site):
     for module, page in API.items():
@@ -82,7 +81,6 @@ def test_the_site_builds_without_a_warning_and_says_what_the_packages_offer(site
     assert '<script src="../iframe-worker.js">' in (site / "api" / "scoring.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.xdist_group("site")
 @pytest.mark.slow
 def test_no_page_asks_another_place_for_anything_or_shows_a_bare_role(site):
     pages = list(site.rglob("*.html"))

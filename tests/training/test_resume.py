@@ -76,7 +76,6 @@ def names(folder: Path) -> list[str]:
     return sorted(str(one.relative_to(folder)) for one in folder.rglob("*"))
 
 
-@pytest.mark.xdist_group("one unbroken run")
 @pytest.mark.parametrize("kills", [pytest.param(2, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.long)])
 def test_kills_at_random_moments_change_nothing_and_leave_nothing(
     tmp_path: Path, tiny_encoder: Path, start, unbroken: tuple[Path, float], kills: int

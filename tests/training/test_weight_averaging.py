@@ -53,10 +53,7 @@ def averaged(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> tu
 
 # --- a metric trained by a recipe -------------------------------------------------------------------------------------
 
-one_run = pytest.mark.xdist_group("one averaged run")
 
-
-@one_run
 def test_every_checkpoint_holds_the_average_of_the_steps_so_far(averaged):
     _, seen = averaged
     expected = {name: one.double() for name, one in seen[1]["current_model_state"].items()}
@@ -76,7 +73,6 @@ def test_every_checkpoint_holds_the_average_of_the_steps_so_far(averaged):
     assert any("encoder" in name for name in moving)
 
 
-@one_run
 def test_training_itself_goes_on_as_without(averaged, tmp_path, tiny_encoder):
     plain = run(tmp_path, tiny_encoder)[STEPS]["state_dict"]
     trained = averaged[1][STEPS]["current_model_state"]
@@ -84,7 +80,6 @@ def test_training_itself_goes_on_as_without(averaged, tmp_path, tiny_encoder):
         assert torch.equal(trained[name], value), name
 
 
-@one_run
 def test_the_best_checkpoint_and_the_export_are_averages(averaged):
     folder, seen = averaged
     best = load(folder / "checkpoints" / "best.ckpt")
@@ -96,7 +91,6 @@ def test_the_best_checkpoint_and_the_export_are_averages(averaged):
         assert torch.equal(average[f"metric.{name}"], value), name
 
 
-@one_run
 def test_validation_saw_the_average(averaged):
     folder, _ = averaged
     best = folder / "checkpoints" / "best.ckpt"
@@ -106,7 +100,6 @@ def test_validation_saw_the_average(averaged):
     assert float(row["held-back/pearson"]) == pytest.approx(max(seen), abs=1e-6)
 
 
-@one_run
 @pytest.mark.parametrize(
     "broken_at", [pytest.param(4, marks=pytest.mark.slow), pytest.param(9, marks=pytest.mark.long)]
 )

@@ -102,7 +102,6 @@ def batches_encoded_once(monkeypatch, encoded):
 
 
 @pytest.mark.usefixtures("one_thread", "batches_encoded_once")
-@pytest.mark.xdist_group("encoded once")
 @pytest.mark.parametrize(
     ("preset", "count"),
     [
