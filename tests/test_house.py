@@ -15,8 +15,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 FILES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
 TREES = {place: ast.parse(text) for place, text in FILES.items()}
 
-LINES = 63_003
-COMMAND_LINES = 3_210
+LINES = 63_131
+COMMAND_LINES = 3_212
 FILE_COUNT = 355
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16
 ALLOWED_LONG_FILES = 0
