@@ -4,9 +4,11 @@ import copy
 import functools
 import gc
 import importlib.util
+import io
 import json
 import logging
 import os
+import pickle
 import shutil
 import signal
 import socket
@@ -234,7 +236,9 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         BertModel(config).save_pretrained(folder)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=128, **roles).save_pretrained(folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("textmover.modules.encoder.encoder.load_model", reading_once())
+        patch.setattr("textmover.modules.encoder.encoder.load_model", reading_once("load_model"))
+        patch.setattr("textmover.modules.encoder_parts.load_config", reading_once("load_config"))
+        patch.setattr("textmover.modules.tokens.tokenizer.load_tokenizer", reading_once("load_tokenizer"))
         patch.setattr("textmover.scoring.backends.preparation.probe_states", probing_once())
         yield folder
 
@@ -243,23 +247,50 @@ SMALL = 2_000_000
 """Bytes of a folder whose encoder is kept."""
 
 
-def reading_once():
-    """Loads encoders; small ones are read once and copied, until a file of their folder changes."""
-    from textmover.modules.encoder.pretrained import load_model
+def reading_once(name: str):
+    """A function of ``pretrained``; what it loads from a small folder is copied, until a file of the folder changes."""
+    from textmover.modules.encoder import pretrained
+    from textmover.types import BOUNDS
 
+    read = getattr(pretrained, name)
     kept = {}
 
-    def load(config, folder: Path, dtype: torch.dtype | None = None):
-        files = {one.name: one.stat() for one in folder.iterdir()}
-        if dtype is None or sum(one.st_size for one in files.values()) > SMALL:
-            return load_model(config, folder, dtype)
+    def load(*given, **options):
+        folder = next(one for one in given if isinstance(one, Path))
+        files = {one.name: one.stat() for one in folder.iterdir()} if folder.is_dir() else {}
+        at_random = name == "load_model" and not any(isinstance(one, torch.dtype) for one in given)
+        if not files or at_random or sum(one.st_size for one in files.values()) > SMALL:
+            return read(*given, **options)
         stamps = sorted((name, one.st_ino, one.st_mtime_ns, one.st_size) for name, one in files.items())
-        key = (config.to_json_string(), dtype, folder.resolve(), *stamps)
+        key = (folder.resolve(), *stamps, pickle.dumps((given, options)), str(BOUNDS))
         if key not in kept:
-            kept[key] = load_model(copy.deepcopy(config), folder, dtype)
-        return copy.deepcopy(kept[key])
+            kept[key] = copies_of(read(*copy.deepcopy(given), **options))
+        return kept[key]()
 
     return load
+
+
+def copies_of(original: object) -> Callable[[], object]:
+    """Makes copies as deepcopy does, by pickle and without its walk through some thousand objects in Python."""
+    tensors: dict[int, torch.Tensor] = {}
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, one: object) -> int | None:
+            return id(tensors.setdefault(id(one), one)) if isinstance(one, torch.Tensor) else None
+
+    stream = io.BytesIO()
+    try:
+        Pickler(stream).dump(original)
+    except (AttributeError, TypeError, pickle.PicklingError):  # it holds a function of a function
+        return lambda: copy.deepcopy(original)
+
+    def copied() -> object:
+        reader = pickle.Unpickler(io.BytesIO(stream.getvalue()))
+        fresh = {number: copy.deepcopy(one) for number, one in tensors.items()}
+        reader.persistent_load = fresh.__getitem__
+        return reader.load()
+
+    return copied
 
 
 def probing_once():
@@ -370,7 +401,8 @@ def unit_of(nodeid: str) -> str:
         return nodeid
     if path in SERVED:
         return "programs"
-    return "back-ends" if "real_backends" in (ROOT / path).read_text(encoding="utf-8") else path
+    converts = "/backends/" in path or "real_backends" in (ROOT / path).read_text(encoding="utf-8")
+    return "back-ends" if converts else path
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -105,7 +105,8 @@ def released_metrics() -> dict[str, Path]:
 
 def released_folder(name: str) -> Path | None:
     """Return the folder of a released metric, or ``None``."""
-    return released_metrics().get(name)
+    folder = released_folders(CONFIG).get(name)
+    return folder if folder is not None and is_metric(folder / CONFIG) else None
 
 
 def local_folder(name: Path | str) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import sys
@@ -27,12 +28,15 @@ or give them weight 0 but let other tokens match them (BERTScore)."""
 Centering = Literal["none", "dimension", "sentence", "batch", "corpus"]
 
 
+_hints: Callable[[type], dict[str, Any]] = functools.cache(get_type_hints)
+
+
 class Configuration:
     """Base of frozen dataclasses that configure a metric."""
 
     def _check_choices(self, *but: str) -> None:
         """Check the values of all boolean and ``Literal`` fields except those in ``but``."""
-        for name, hint in get_type_hints(type(self)).items():
+        for name, hint in _hints(type(self)).items():
             if name not in but and (hint is bool or get_origin(hint) is Literal):
                 check_choice(name, getattr(self, name), (True, False) if hint is bool else get_args(hint))
 
