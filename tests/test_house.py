@@ -15,7 +15,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 FILES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
 TREES = {place: ast.parse(text) for place, text in FILES.items()}
 
-LINES = 63_040
+LINES = 63_042
 COMMAND_LINES = 3_210
 FILE_COUNT = 355
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16
