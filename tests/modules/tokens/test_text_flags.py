@@ -322,6 +322,12 @@ def test_names_are_of_any_language_and_letters_of_some(text, language, foreign):
     assert is_foreign(text, language) == foreign
 
 
+def test_a_warning_shared_by_metrics_names_the_target_language():
+    ending = "or than the target language if one is set (then it scores as an empty text): such results mean little"
+    assert unusual("off target", 2).endswith(ending)
+    assert "target" not in unusual("off target", 2, metric=SimpleNamespace())
+
+
 @pytest.mark.parametrize("name", ["twenty_languages.tsv", "short_sentences.tsv"])
 @pytest.mark.parametrize("cased", [str, str.upper, str.lower])
 def test_no_sentence_is_foreign_to_its_own_language(name, cased):

@@ -137,6 +137,8 @@ def unusual(
         message = message.replace("reference or a source: the other", "{}: the {}".format(*sides))
     suffix = f", such as {', '.join(examples)}" if examples else ""
     advice = [WAYS_OUT[kind]] if kind in WAYS_OUT else []
+    if metric is None and kind == "off target":
+        message += ", or than the target language if one is set (then it scores as an empty text)"
     if language := getattr(metric, "target_language", None):
         message = message.replace("than its", f"than {language}, which scores as an empty text, or than its")
         advice = [one.partition("; without any")[0] for one in advice]
