@@ -14,7 +14,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 
-LINES = 63_131
+LINES = 63_146
 COMMAND_LINES = 3_212
 FILE_COUNT = 355
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16
