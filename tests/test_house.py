@@ -14,6 +14,17 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 
+
+@functools.cache  # read by the tests and not by every worker that collects them
+def files() -> dict[str, str]:
+    return {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    return {place: ast.parse(text) for place, text in files().items()}
+
+
 LINES = 63_146
 COMMAND_LINES = 3_212
 FILE_COUNT = 355
