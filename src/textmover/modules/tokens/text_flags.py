@@ -205,7 +205,7 @@ def _is_outside(text: str, language: str) -> bool:
 
 
 def _without_capitals(word: re.Match[str]) -> str:
-    """Return a word that is no name; of a name only letters without case, such as Chinese ones beside it."""
+    """Return a word if it has no capital; of a name only letters without case, such as Chinese ones beside it."""
     return "".join(sign for sign in word[0] if sign.lower() == sign.upper()) if word[0][0].isupper() else word[0]
 
 
