@@ -36,9 +36,6 @@ characters read."""
 ROMANISED = 0.7
 """The first of these for Latin letters beside a target language in other letters, which may be romanised."""
 
-FEW_LANGUAGES, MIN_SUM = 3, 0.8
-"""Number of languages that share this probability if a text has words of any language, not names alone."""
-
 MIN_ALONE, MIN_GRAMMAR = 0.1, 0.25
 """Share of :data:`ENGLISH_ALONE`, or of all English function words with one of these, that only English has."""
 
@@ -50,7 +47,7 @@ ENGLISH_ALONE = ENGLISH - frozenset(
 )
 """English function words that are no words of other languages in Latin letters."""
 
-LINK = re.compile(r"\S*(?:://|www\.|@)\S*")
+LINK = re.compile(r"(?<!\S)\S*(?:://|www\.|@)\S*")
 """Addresses of web pages and of people, which are of no language."""
 
 SAME_LANGUAGE = {"bs": "hr", "sr": "hr", "nb": "no", "nn": "no", "ms": "id"}
@@ -115,9 +112,10 @@ def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndar
     missing = np.array([len(words) for words in batch.unknown_words or ()])
     script = [not one.isascii() and other_script(one, languages) != "" for one in batch.texts]
     english = tuple(languages) == ("en",)
+    first = [one[:READ_CHARACTERS] for one in batch.texts]
     not_english = [
-        english and not flagged and not is_english([text[:READ_CHARACTERS]])
-        for text, flagged in zip(batch.texts, script, strict=True)
+        english and not flagged and not _is_english(text) and is_foreign(text, "en")  # the former is quicker
+        for text, flagged in zip(first, script, strict=True)
     ]
     look_alikes = [not one.isascii() and LOOK_ALIKES[english].search(one) is not None for one in batch.texts]
     ids = batch.input_ids if batch.unknown is None else batch.input_ids.where(batch.unknown == 0, -batch.unknown)
@@ -153,13 +151,13 @@ def other_script(text: str, languages: Sequence[str]) -> str:
 
 
 def is_english(texts: Sequence[str]) -> bool:
-    """Return whether nine tenths of texts may be English: others have another script or are surely another language.
+    """Return whether nine tenths of texts may be English: others are surely in another language.
 
     Example:
         >>> is_english(["The train arrives at eight."]), is_english(["Der Zug kommt um acht Uhr an."])
         (True, False)
     """
-    return sum(map(_is_foreign, texts)) <= MAX_SHARE * len(texts)
+    return sum(is_foreign(text[:READ_CHARACTERS], "en") for text in texts) <= MAX_SHARE * len(texts)
 
 
 def mark_foreign(batch: TokenBatch, language: str) -> TokenBatch:
@@ -179,9 +177,9 @@ def is_foreign(text: str, language: str) -> bool:
         >>> is_foreign("Der Zug kommt um acht Uhr an.", "en"), is_foreign("Der Zug kommt um acht Uhr an.", "de")
         (True, False)
     """
-    known = {*_identifier().labels, *SAME_LANGUAGE}
-    if language not in known:
-        raise InputError(f"Expected `target_language` to be one of {', '.join(sorted(known))}, but got {language!r}.")
+    if language not in _codes():
+        known = ", ".join(sorted(_codes()))
+        raise InputError(f"Expected `target_language` to be one of {known}, but got {language!r}.")
     text = LINK.sub(" ", text)
     starts = [*range(0, len(text) - READ_CHARACTERS, READ_CHARACTERS), max(0, len(text) - READ_CHARACTERS)]
     return all(_is_outside(text[start : start + READ_CHARACTERS], language) for start in starts)
@@ -189,6 +187,9 @@ def is_foreign(text: str, language: str) -> bool:
 
 def _is_outside(text: str, language: str) -> bool:
     """Return whether a text, and its rest without names, is in another language, or whether it is in other letters."""
+    if language == "en" and _is_english(text):
+        by_script = Counter() if text.isascii() else _letters_by_script(text)
+        return by_script["Latin"] < MAX_SHARE * by_script.total()
     found, code = _clues(text), SAME_LANGUAGE.get(language, language)
     if found.odds[code] > POSSIBLE:
         return False
@@ -197,7 +198,7 @@ def _is_outside(text: str, language: str) -> bool:
     if letters and sum(map(found.scripts.__getitem__, ["Latin", *scripts])) <= MAX_SHARE * letters:
         return True  # names in Latin letters are no sign of another language
     least = ROMANISED if scripts and 2 * found.scripts["Latin"] > letters else LIKELY
-    if max(found.odds.values()) < least or (language == "en" and _is_english(text)):
+    if max(found.odds.values()) < least:
         return False
     unnamed = text if text.isupper() else re.sub(r"[^\W\d_]+", _without_capitals, text)
     rest = _clues(unnamed).odds
@@ -218,16 +219,6 @@ def _is_english(text: str) -> bool:
     )
 
 
-def _is_foreign(text: str) -> bool:
-    if not text.isascii() and other_script(text, ("en",)):
-        return True
-    text = text[:READ_CHARACTERS]
-    if not re.search(r"[^\W\d_]", text) or _is_english(text):
-        return False
-    ranked = _identifier().rank(text)
-    return sum(share for _, share in ranked[:FEW_LANGUAGES]) >= MIN_SUM and dict(ranked)["en"] <= POSSIBLE
-
-
 @functools.cache
 def _identifier() -> Any:
     """Return the language identifier of ``py3langid`` for languages with a code of two letters."""
@@ -242,6 +233,11 @@ def _identifier() -> Any:
         ) from error
     identifier.set_languages([code for code in identifier.labels if len(code) == 2])
     return identifier
+
+
+@functools.cache
+def _codes() -> frozenset[str]:
+    return frozenset({*_identifier().labels, *SAME_LANGUAGE})
 
 
 @functools.cache
@@ -288,8 +284,7 @@ def side_flags(
 
     ``copied``: the hypothesis equals its source except for white space. ``untranslated``: it is in the language of its
     source, by an identifier of languages or since nearly all letter bigrams are shared. ``off target``: its
-    language or script differs from those of all its references (metrics for English set ``language`` instead), or it is
-    surely not in the metric's target language.
+    language or script differs from those of all its references (metrics for English set ``language`` instead).
 
     Example:
         >>> source, references = "Ich bin in der Halle.", ("I am in the hall.",)
@@ -300,7 +295,6 @@ def side_flags(
     """
     sources, clues = [one.source for one in compared], functools.cache(_clues)
     english = tuple(getattr(metric, "languages", ())) == ("en",)
-    target = getattr(metric, "target_language", None)
     copied = copied_sources(hypotheses, sources)
     same_language = [
         source is not None
@@ -308,13 +302,11 @@ def side_flags(
         for text, source in zip(hypotheses, sources, strict=True)
     ]
     off = [
-        (target is not None and is_foreign(text, target))
-        or (not english and len(refs) > 0 and all(_differ(clues(text), clues(one)) for one in refs))
+        not english and len(refs) > 0 and all(_differ(clues(text), clues(one)) for one in refs)
         for text, refs in zip(hypotheses, compared, strict=True)
     ]
-    flags = {"untranslated": np.array(same_language, dtype=bool) & ~copied}
-    named = np.full(len(copied), target is not None) | ~(copied | flags["untranslated"])
-    return {"copied": copied, **flags, "off target": np.array(off, dtype=bool) & named}
+    same, other = np.array(same_language, dtype=bool), np.array(off, dtype=bool)
+    return {"copied": copied, "untranslated": same & ~copied, "off target": other & ~(copied | same)}
 
 
 class Clues(NamedTuple):
@@ -332,8 +324,11 @@ def _clues(text: str) -> Clues:
             break
         odds[SAME_LANGUAGE.get(code, code)] += probability
     [(language, most)] = odds.most_common(1)
-    scripts = Counter(filter(None, map(_script, text[:READ_CHARACTERS])))
-    return Clues(language if most >= LIKELY else None, odds, scripts)
+    return Clues(language if most >= LIKELY else None, odds, _letters_by_script(text[:READ_CHARACTERS]))
+
+
+def _letters_by_script(text: str) -> Counter[str]:
+    return Counter(filter(None, map(_script, text)))
 
 
 @functools.cache

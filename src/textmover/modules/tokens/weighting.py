@@ -171,7 +171,7 @@ class TokenWeighting(nn.Module):
         return units._replace(vectors=unit_vectors(units.vectors)) if self.unit else units
 
 
-def marked_foreign(tokens: TokenEmbeddings) -> Tensor:
+def marked_foreign(tokens: TokenBatch | TokenEmbeddings) -> Tensor:
     """Return which texts are marked as in another language than the metric's target language, bool ``[B]``."""
     traits = torch.zeros_like(tokens.special) if tokens.traits is None else tokens.traits
     return ((traits & TokenTrait.FOREIGN) != 0).any(dim=1)

@@ -140,7 +140,8 @@ def _marked(
     pairs = [(hypothesis, text) for hypothesis, texts in zip(hypotheses, compared, strict=True) for text in texts.texts]
     with scorer.engine() as engine:
         odds, flags = engine.read_pairs(pairs, functools.partial(_read, metric))
-    words = words_of_texts(metric, metric.tokenize(list(hypotheses)), hypotheses)
+    tokens = metric.tokenize(list(hypotheses))
+    words, foreign = words_of_texts(metric, tokens, hypotheses), marked_foreign(tokens)
     references, sources = (error_calibration(metric, side) for side in (0, 1))
     marked_texts = []
     start = 0
@@ -154,6 +155,7 @@ def _marked(
         flagged = {name for name, marked in flags.items() if marked[rows].any()}
         flagged |= {name for name, marked in side_marks.items() if marked[row]}
         flagged |= set() if reference_odds else {"unreferenced"}
+        flagged |= {"off target"} if foreign[row] else set()
         empty = is_punctuation(text, 0, len(text)) or not any(other.strip() for other in texts.texts)
         flagged |= {"empty"} if empty else set()
         bare = lacks_words(text, texts.texts)
