@@ -25,7 +25,7 @@ def trees() -> dict[str, ast.Module]:
     return {place: ast.parse(text) for place, text in files().items()}
 
 
-LINES = 63_143
+LINES = 63_141
 COMMAND_LINES = 3_212
 FILE_COUNT = 355
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16

@@ -22,7 +22,7 @@ from textmover.modules.matching.names import COSTS
 from textmover.modules.tokens.soft_tokens import soft_batch, with_embeddings
 from textmover.modules.tokens.statistics import Baseline, Centering, CorpusMean, IdfTable
 from textmover.modules.tokens.statistics_fitting import fit_statistics, statistic_basis
-from textmover.modules.tokens.text_flags import mark_foreign
+from textmover.modules.tokens.text_flags import check_language, mark_foreign
 from textmover.modules.tokens.unknown_tokens import separate_unknown
 from textmover.modules.tokens.weighting import Role, Side, TokenWeighting, marked_foreign
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
@@ -64,6 +64,8 @@ class MetricModel(EncoderMetric):
     def __init__(self, config: MetricConfig, parts: EncoderParts) -> None:
         super().__init__()
         self.config = config
+        if config.target_language is not None:
+            check_language(config.target_language)
         self.encoder, self.tokenizer = parts.encoder, parts.tokenizer
         self.encoder_identity = parts.identity
         self.layers = build_layers(config, parts.encoder.layers)

@@ -340,9 +340,9 @@ def test_a_quotation_at_either_end_or_both_leaves_a_text_in_its_language():
     assert is_foreign(9 * english + "Berlin.", "de")
 
 
-def test_a_language_that_cannot_be_told_is_refused():
+def test_a_language_that_cannot_be_told_is_refused_before_any_text(tiny_metric):
     with pytest.raises(InputError, match=r"Expected `target_language` to be one of af, am, .*, but got 'xx'"):
-        is_foreign("Guten Tag", "xx")
+        tiny_metric(target_language="xx")
 
 
 @pytest.mark.parametrize(("code", "texts"), sentences_by_language("short_sentences.tsv").items())

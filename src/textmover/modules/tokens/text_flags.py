@@ -167,19 +167,20 @@ def mark_foreign(batch: TokenBatch, language: str) -> TokenBatch:
     return replace(batch, traits=marks if batch.traits is None else batch.traits | marks)
 
 
+def check_language(language: str) -> None:
+    """Raise an error unless the identifier of languages knows a code."""
+    if language not in (known := {*_identifier().labels, *SAME_LANGUAGE}):
+        codes = ", ".join(sorted(known))
+        raise InputError(f"Expected `target_language` to be one of {codes}, but got {language!r}.")
+
+
 def is_foreign(text: str, language: str) -> bool:
     """Return whether a text is surely in another language: names, numbers and short texts may be in any.
-
-    Raises:
-        InputError: If the identifier of languages does not know the code.
 
     Example:
         >>> is_foreign("Der Zug kommt um acht Uhr an.", "en"), is_foreign("Der Zug kommt um acht Uhr an.", "de")
         (True, False)
     """
-    if language not in _codes():
-        known = ", ".join(sorted(_codes()))
-        raise InputError(f"Expected `target_language` to be one of {known}, but got {language!r}.")
     text = LINK.sub(" ", text)
     starts = [*range(0, len(text) - READ_CHARACTERS, READ_CHARACTERS), max(0, len(text) - READ_CHARACTERS)]
     return all(_is_outside(text[start : start + READ_CHARACTERS], language) for start in starts)
@@ -233,11 +234,6 @@ def _identifier() -> Any:
         ) from error
     identifier.set_languages([code for code in identifier.labels if len(code) == 2])
     return identifier
-
-
-@functools.cache
-def _codes() -> frozenset[str]:
-    return frozenset({*_identifier().labels, *SAME_LANGUAGE})
 
 
 @functools.cache
