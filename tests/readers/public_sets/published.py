@@ -1,5 +1,6 @@
 """What publishers offer, made small: files of each set in their published layout, and rows that come out of them."""
 
+import functools
 import io
 import json
 import pickle
@@ -152,6 +153,7 @@ WMT16 = ("cs-en", "de-en", "fi-en", "ro-en", "ru-en", "tr-en")
 NLI = f"premise={A}; hypothesis={B}; label=entailment"
 
 
+@functools.cache
 def files_of(name):
     """Path behind the address of a set → content."""
     if name.startswith("wmt") and name[3:5] in ("18", "19", "20", "21", "22"):

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import errno
+import functools
 import json
 import os
 import signal
@@ -26,17 +27,21 @@ def get(*names):
     return "\n".join(told)
 
 
+@functools.cache
+def small_sets():
+    """Sets of any number of rows: the published ones, made small."""
+
+    def unbound(one):
+        parts = {key: dataclasses.replace(part, rows=None, sha256=None) for key, part in one.parts.items()}
+        return dataclasses.replace(one, sha256={}, parts=parts)
+
+    return {name: unbound(one) for name, one in named_sets().items()}
+
+
 @pytest.fixture
 def small(publishers, monkeypatch):
-    """Sets of any number of rows: the published ones, made small."""
-    sets = {
-        name: dataclasses.replace(
-            one,
-            sha256={},
-            parts={key: dataclasses.replace(part, rows=None, sha256=None) for key, part in one.parts.items()},
-        )
-        for name, one in named_sets().items()
-    }
+    """The server with the small sets."""
+    sets = small_sets()
     for module in (catalogue, fetching):
         monkeypatch.setattr(module, "named_sets", lambda: sets)
     for name, one in sets.items():
@@ -82,7 +87,8 @@ def test_a_file_of_several_sets_is_fetched_once(small):
 
 def big(publishers):
     """Publish a treebank of 3 MB; returns its path on the server."""
-    publishers.publish(named_sets()["ud-ewt"], {"en_ewt-ud-dev.conllu": published.lines("1\tThe\tthe") * 300_000})
+    line = published.lines(f"1\tThe\t{'the' * 331}")  # of 1,000 bytes, as fewer lines are converted sooner
+    publishers.publish(named_sets()["ud-ewt"], {"en_ewt-ud-dev.conllu": line * 3_000})
     return next(path for path in publishers.files if path.endswith("dev.conllu"))
 
 

@@ -14,10 +14,11 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import PatchCollection
+from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle, Wedge
+from matplotlib.path import Path as Outline
 
 from textmover.report.explanation.parts import Grid, Line, decomposition, flag_notes, grid_of
 from textmover.report.figures.colours import INK, SEQUENTIAL, shades
@@ -179,10 +180,8 @@ def _draw_cells(axes: Axes, grid: Grid) -> None:
         shading = None if blank else shade(float(grid.similarity[row, column]))
         colours[row, column] = to_rgb("#ffffff" if shading is None else shading.fill)
     axes.imshow(colours, extent=(0, columns, rows, 0), aspect="auto", interpolation="nearest", zorder=1)
-    for at in range(1, columns):
-        axes.axvline(at, color="white", linewidth=0.8, zorder=2)
-    for at in range(1, rows):
-        axes.axhline(at, color="white", linewidth=0.8, zorder=2)
+    axes.vlines(range(1, columns), 0, rows, color="white", linewidth=0.8, zorder=2)
+    axes.hlines(range(1, rows), 0, columns, color="white", linewidth=0.8, zorder=2)
 
 
 def _halves(grid: Grid) -> tuple[tuple[int, int], ...]:
@@ -194,13 +193,14 @@ def _draw_plans(axes: Axes, grid: Grid) -> None:
     if largest <= 0:
         return
     discs, halos = [], []
-    for (start, end), plan in zip(_halves(grid), grid.plans.values(), strict=True):
+    for degrees, plan in zip(_halves(grid), grid.plans.values(), strict=True):
+        unit, codes = np.asarray(Outline.wedge(*degrees).vertices), Outline.wedge(*degrees).codes
         for row, column in np.argwhere(plan > MIN_MASS_RATIO * largest):
             at, radius = (column + 0.5, row + 0.5), 0.42 * math.sqrt(plan[row, column] / largest)
-            discs.append(Wedge(at, radius, start, end))
-            halos.append(Wedge(at, 1.06 * radius + 0.012, start, end))
-    for patches, colour, layer in ((halos, "white", 3), (discs, INK["light"], 4)):
-        axes.add_collection(PatchCollection(patches, facecolor=colour, linewidth=0, zorder=layer))
+            discs.append(Outline(radius * unit + at, codes))
+            halos.append(Outline((1.06 * radius + 0.012) * unit + at, codes))
+    for outlines, colour, layer in ((halos, "white", 3), (discs, INK["light"], 4)):
+        axes.add_collection(PathCollection(outlines, facecolor=colour, linewidth=0, zorder=layer))
 
 
 def _draw_names(axes: Axes, grid: Grid, labels: Sequence[Sequence[str]], layout: _Layout) -> None:
