@@ -93,11 +93,9 @@ def test_aligned_words_have_penalty_and_flow_and_the_others_are_named(scorer_of)
         assert one.rate == pytest.approx(1 - one.similarity * one.penalty)
         assert 1 / np.e < one.penalty <= 1 + 1e-6
         assert one.mass == pytest.approx(found.plan[at])
-    words = range(len(found.hypothesis)), range(len(found.reference))
-    taking = [{place for place in side if text.words[place].isalnum()} for side, text in
-              zip(words, (found.hypothesis, found.reference), strict=True)]  # fmt: skip
-    assert set(found.unmatched_hypothesis) == taking[0] - set(aligned)
-    assert set(found.unmatched_reference) == taking[1] - set(aligned.values())
+    for side, taken in (("hypothesis", set(aligned)), ("reference", set(aligned.values()))):
+        taking = {place for place, word in enumerate(getattr(found, side).words) if word.isalnum()}
+        assert set(getattr(found, f"unmatched_{side}")) == taking - taken
 
 
 def test_words_stand_where_they_say_with_a_parser_and_without(scorer_of):

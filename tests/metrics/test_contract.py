@@ -1,6 +1,8 @@
 """Every Metric in the hands of torchmetrics: failing calls, wrappers, merged states, several processes."""
 
 import copy
+import functools
+import itertools
 import pickle
 
 import pytest
@@ -19,6 +21,7 @@ from textmover.types import InputError
 
 PREDS = ["the small dog ran home", "she will buy a book", "tea", "go home", "a cat"]
 TARGET = ["a little dog runs home", "she sold two books", "warm tea", "go home now", "the cat sat"]
+ALL = range(5)
 KINDS = {
     "mean": (TextMoverScore, {}),
     "each": (TextMoverScore, {"reduction": "none"}),
@@ -47,7 +50,7 @@ def scorers(tiny_encoder):
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def build(scorers):
     """Builds a metric of a kind."""
 
@@ -56,6 +59,12 @@ def build(scorers):
         return made(scorers[made], **own, **options)
 
     return build
+
+
+@pytest.fixture(scope="module")
+def alone(build):
+    """The value of some pairs, of a metric that has seen nothing else."""
+    return functools.cache(lambda kind, *rows: of(build(kind), *rows))
 
 
 def numbers(value) -> torch.Tensor:
@@ -81,7 +90,7 @@ def out_of_memory(*_, **__):
     ("at_each_step", "fails"),
     [(False, "first update"), (False, "value"), (True, "first update"), (True, "second update"), (True, "value")],
 )
-def test_a_call_that_raises_changes_nothing(build, monkeypatch, kind, at_each_step, fails):
+def test_a_call_that_raises_changes_nothing(build, alone, monkeypatch, kind, at_each_step, fails):
     """Both ways of torchmetrics: one update and joined states, or an update for all and one for the batch alone."""
     metric = build(kind, dist_sync_on_step=at_each_step)
     metric(PREDS[:2], TARGET[:2])
@@ -97,25 +106,31 @@ def test_a_call_that_raises_changes_nothing(build, monkeypatch, kind, at_each_st
             metric(PREDS[3:4], TARGET[3:4])
     assert {name: str(value) for name, value in vars(metric).items()} == before
     metric(PREDS[3:], TARGET[3:])
-    same(metric.compute(), of(build(kind), 0, 1, 2, 3, 4))
+    same(metric.compute(), alone(kind, *ALL))
 
 
-@pytest.mark.parametrize(
-    "refused",
-    [([3], ["x"]), (["a", "b"], ["x"]), (["a"], [[]]), ({"a": 1}, ["x"]), (["a"], {"x": 1}), (["a \ud800"], ["x"])],
+REFUSED = (
+    ([3], ["x"]),
+    (["a", "b"], ["x"]),
+    (["a"], [[]]),
+    ({"a": 1}, ["x"]),
+    (["a"], {"x": 1}),
+    (["a \ud800"], ["x"]),
 )
-def test_refused_texts_leave_what_was_collected(build, kind, refused):
+
+
+def test_refused_texts_leave_what_was_collected(build, alone, kind):
     metric = build(kind)
     metric(PREDS[:2], TARGET[:2])
-    for way in (metric, metric.update):
+    for way, texts in itertools.product((metric, metric.update), REFUSED):
         with pytest.raises((InputError, TypeError), match="Expected"):
-            way(*refused)
+            way(*texts)
     metric(PREDS[2:], TARGET[2:])
-    same(metric.compute(), of(build(kind), 0, 1, 2, 3, 4))
+    same(metric.compute(), alone(kind, *ALL))
 
 
 @pytest.mark.parametrize("broken", ["gathering", "value"])
-def test_a_value_that_raises_leaves_the_states_of_this_process(build, kind, broken):
+def test_a_value_that_raises_leaves_the_states_of_this_process(build, alone, kind, broken):
     """What is gathered goes away again, whatever fails behind it."""
     gathered = out_of_memory if broken == "gathering" else lambda tensor, group: [tensor, tensor]
     metric = build(kind, dist_sync_fn=gathered, distributed_available_fn=lambda: True)
@@ -127,23 +142,23 @@ def test_a_value_that_raises_leaves_the_states_of_this_process(build, kind, brok
     vars(metric).pop("order", None)
     assert not metric._is_synced
     metric.dist_sync_fn = lambda tensor, group: [tensor]
-    same(of(metric, 2), of(build(kind), 0, 1, 2))
+    same(of(metric, 2), alone(kind, 0, 1, 2))
 
 
 @pytest.mark.parametrize("way", ["update", "forward"])
-def test_a_running_value_is_that_of_the_last_batches(build, kind, way):
+def test_a_running_value_is_that_of_the_last_batches(build, alone, kind, way):
     running = Running(build(kind), window=2)
     call = running if way == "forward" else running.update
     call(PREDS[:2], TARGET[:2])
-    same(running.compute(), of(build(kind), 0, 1))
+    same(running.compute(), alone(kind, 0, 1))
     for row in (2, 3):
         call(PREDS[row : row + 1], TARGET[row : row + 1])
-    expected = of(build(kind), 3, 2)  # torchmetrics goes through its places, and the third batch has that of the first
+    expected = alone(kind, 3, 2)  # torchmetrics goes through its places, and the third batch has that of the first
     same(running.compute(), expected)
     same(running.compute(), expected)
     running.reset()
     call(PREDS[3:], TARGET[3:])
-    same(running.compute(), of(build(kind), 3, 4))
+    same(running.compute(), alone(kind, 3, 4))
 
 
 WRAPPERS = {
@@ -159,43 +174,36 @@ WRAPPERS = {
 @pytest.mark.parametrize(
     ("wrapper", "kind"), [(name, kind) for name, (_, _, kinds) in WRAPPERS.items() for kind in kinds]
 )
-def test_wrappers_give_the_value(build, wrapper, kind):
+def test_wrappers_give_the_value(build, alone, wrapper, kind):
     wrap, value, _ = WRAPPERS[wrapper]
     wrapped = wrap(build(kind))
     for rows in (slice(0, 2), slice(2, 5)):
         batch = (PREDS[rows], TARGET[rows])
         wrapped.update(*([{"a": one} for one in batch] if wrapper == "multitask" else batch))
-    same(value(wrapped.compute()), of(build(kind), 0, 1, 2, 3, 4))
+    same(value(wrapped.compute()), alone(kind, *ALL))
 
 
-def test_a_tracker_keeps_one_value_per_epoch(build, kind):
+def test_a_tracker_keeps_one_value_per_epoch(build, alone, kind):
     tracker = MetricTracker(build(kind))
     epochs = [[0, 1], [2, 3]]
     for rows in epochs:
         tracker.increment()
         of(tracker, *rows)
-    first, second = (numbers(of(build(kind), *rows)) for rows in epochs)
+    first, second = (numbers(alone(kind, *rows)) for rows in epochs)
     found = numbers(tracker.compute_all())
     assert sorted(found.tolist()) == pytest.approx(sorted([*first.tolist(), *second.tolist()]), abs=1e-6)
     if kind == "mean":
         assert tracker.best_metric() == found.max().item()
 
 
-DOUBLES = {
-    "deepcopy": copy.deepcopy,
-    "clone": lambda one: one.clone(),
-    "pickle": lambda one: pickle.loads(pickle.dumps(one)),
-}
-
-
-@pytest.mark.parametrize("double", DOUBLES)
-def test_doubles_go_on_with_the_same_states(build, kind, double):
+def test_doubles_go_on_with_the_same_states(build, alone, kind):
     metric = build(kind)
     metric.update(PREDS[:2], TARGET[:2])
-    other = DOUBLES[double](metric)
-    assert (other.scorer is metric.scorer) == (double != "pickle")
-    same(of(other, 2, 3, 4), of(build(kind), 0, 1, 2, 3, 4))
-    same(metric.compute(), of(build(kind), 0, 1))
+    pickled = pickle.loads(pickle.dumps(metric))
+    for other in (copy.deepcopy(metric), metric.clone(), pickled):
+        assert (other.scorer is metric.scorer) == (other is not pickled)
+        same(of(other, 2, 3, 4), alone(kind, *ALL))
+    same(metric.compute(), alone(kind, 0, 1))
 
 
 def test_reset_starts_anew(build, kind):
@@ -228,33 +236,35 @@ def test_wrappers_that_take_other_values_refuse(build, wrap, kind, error):
         of(wrapped, 0, 1, 2, 3, 4)
 
 
-@pytest.mark.parametrize("option", ["sync_on_compute", "compute_with_cache", "compute_on_cpu", "dist_sync_on_step"])
-def test_options_of_torchmetrics_change_no_value(build, kind, option):
-    metric = build(kind, **{option: option in ("compute_on_cpu", "dist_sync_on_step")})
-    same(metric(PREDS[:2], TARGET[:2]), of(build(kind), 0, 1))
-    same(of(metric, 2, 3, 4), of(build(kind), 0, 1, 2, 3, 4))
+def test_options_of_torchmetrics_change_no_value(build, alone, kind):
+    options = {"sync_on_compute": False, "compute_with_cache": False, "compute_on_cpu": True, "dist_sync_on_step": True}
+    for name, value in options.items():
+        metric = build(kind, **{name: value})
+        same(metric(PREDS[:2], TARGET[:2]), alone(kind, 0, 1))
+        same(of(metric, 2, 3, 4), alone(kind, *ALL))
 
 
-def test_saved_states_go_on_elsewhere(build, kind):
+def test_saved_states_go_on_elsewhere(build, alone, kind):
     metric, other = build(kind), build(kind)
     metric.update(PREDS[:3], TARGET[:3])
     assert metric.state_dict() == {}
     for one in (metric, other):
         one.persistent(True)
     other.load_state_dict(metric.state_dict())
-    same(of(other, 3, 4), of(build(kind), 0, 1, 2, 3, 4))
+    same(of(other, 3, 4), alone(kind, *ALL))
 
 
-@pytest.mark.parametrize("given", [lambda one: one, lambda one: one.metric_state], ids=["metric", "states"])
-def test_merged_metrics_have_the_value_of_all(build, kind, given):
-    one, other = build(kind), build(kind)
-    one.update(PREDS[2:], TARGET[2:], positions=[2, 3, 4])
+def test_merged_metrics_have_the_value_of_all(build, alone, kind):
+    other = build(kind)
     other.update(PREDS[:2], TARGET[:2], positions=[0, 1])
-    one.merge_state(given(other))
-    same(one.compute(), of(build(kind), 0, 1, 2, 3, 4))
+    for given in (other, other.metric_state):
+        one = build(kind)
+        one.update(PREDS[2:], TARGET[2:], positions=[2, 3, 4])
+        one.merge_state(given)
+        same(one.compute(), alone(kind, *ALL))
 
 
-def test_metrics_that_score_differently_are_not_merged(build, tiny_encoder):
+def test_metrics_that_score_differently_are_not_merged(build, alone, tiny_encoder):
     metric = build("mean")
     of(metric, 0)
     other = TextMoverScore("twmd", encoder=str(tiny_encoder), device="cpu", temperature=0.5)
@@ -265,20 +275,20 @@ def test_metrics_that_score_differently_are_not_merged(build, tiny_encoder):
         build("bertscore").merge_state(build("bertscore-idf"))
     with pytest.raises(InputError, match="got none of identity, value_score"):
         metric.merge_state(OrderedScores())
-    same(metric.compute(), of(build("mean"), 0))
+    same(metric.compute(), alone("mean", 0))
 
 
 @pytest.mark.filterwarnings("ignore:The ``compute`` method of metric")
-@pytest.mark.parametrize("first", [lambda one: None, lambda one: one.update([], [])], ids=["no update", "of nothing"])
-def test_there_is_no_mean_of_nothing(build, kind, first):
+def test_there_is_no_mean_of_nothing(build, alone, kind):
     metric = build(kind)
-    first(metric)
-    if kind in ("mean", "rome"):
-        with pytest.raises(InputError, match="at least one segment for a mean, but got none: call `update`"):
-            metric.compute()
-    else:
-        assert numbers(metric.compute()).tolist() == []
-    same(of(metric, 0, 1), of(build(kind), 0, 1))
+    for _ in range(2):  # before any update, and after one of nothing
+        if kind in ("mean", "rome"):
+            with pytest.raises(InputError, match="at least one segment for a mean, but got none: call `update`"):
+                metric.compute()
+        else:
+            assert numbers(metric.compute()).tolist() == []
+        metric.update([], [])
+    same(of(metric, 0, 1), alone(kind, 0, 1))
 
 
 class Validating(LightningModule):
@@ -304,8 +314,8 @@ class Validating(LightningModule):
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
-def test_a_trainer_in_half_precision_changes_no_value(build, scorers, kind, precision):
-    expected = of(build(kind), 0, 1, 2, 3, 4)
+def test_a_trainer_in_half_precision_changes_no_value(build, alone, scorers, kind, precision):
+    expected = alone(kind, *ALL)
     scorers[KINDS[kind][0]].clear_cache()
     module = Validating(build(kind))
     quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
@@ -315,8 +325,7 @@ def test_a_trainer_in_half_precision_changes_no_value(build, scorers, kind, prec
         same(torch.tensor(logged[0]["score"]), expected)
 
 
-@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
-def test_values_that_are_not_finite_are_refused(tiny_encoder, kind, broken):
+def test_values_that_are_not_finite_are_refused(tiny_encoder, kind):
     """An update reads the present weights and names the segment; with idf too, whose values come in the end."""
     metric = KINDS[kind][0]
     config = RomeConfig(encoder=str(tiny_encoder), parser="none", features=("semantic",), weights="uniform")
@@ -330,23 +339,24 @@ def test_values_that_are_not_finite_are_refused(tiny_encoder, kind, broken):
     assert model.training
     assert list(one.parameters()) == list(one.children()) == []
     encoder = model.reader.metric.encoder if metric is RoMeScore else model.encoder
-    with torch.no_grad():
-        encoder.model.embeddings.word_embeddings.weight.fill_(broken)
-    for way in (one.update, one):
-        with pytest.raises(InputError, match=r"Expected finite values .* of segment 1 is nan"):
-            way(PREDS[1:], TARGET[1:])
+    for broken in (float("nan"), float("inf")):
+        with torch.no_grad():
+            encoder.model.embeddings.word_embeddings.weight.fill_(broken)
+        for way in (one.update, one):
+            with pytest.raises(InputError, match=r"Expected finite values .* of segment 1 is nan"):
+                way(PREDS[1:], TARGET[1:])
     assert numbers(one.compute()).isfinite().all()
 
 
 @pytest.mark.slow
-def test_two_processes_go_on_after_calls_that_raised(build, in_two_processes, tiny_encoder):
+def test_two_processes_go_on_after_calls_that_raised(build, alone, in_two_processes, tiny_encoder):
     """Each keeps its share, and syncing is on: both have the value of all five."""
     whole = {
-        "TextMoverScore": of(build("mean"), *range(5)),
-        "TextMoverBERTScore": of(build("bertscore"), *range(5))["f1"],
+        "TextMoverScore": alone("mean", *ALL),
+        "TextMoverBERTScore": alone("bertscore", *ALL)["f1"],
     }
     expected = {f"{name} {at_each_step}": whole[name] for name in whole for at_each_step in (False, True)}
-    expected["running"] = of(build("mean"), *range(4))
+    expected["running"] = alone("mean", *range(4))
     for result in in_two_processes("values_after_failures", str(tiny_encoder), PREDS, TARGET):
         assert {*result} == {*expected}
         for name, value in result.items():

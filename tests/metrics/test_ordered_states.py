@@ -17,20 +17,20 @@ def of(*parts) -> OrderedScores:
     return metric
 
 
-def test_values_come_in_the_order_of_their_positions():
-    found = of(([0.3, 0.1], [7, 2]), ([0.2], torch.tensor([4]))).compute()
-    assert found.dtype == torch.float64
-    assert found.tolist() == torch.tensor([0.1, 0.2, 0.3]).tolist()
-
-
-def test_values_without_positions_keep_the_order_of_their_updates():
-    assert of(([1.0, 2.0], None), ([3.0], None)).ordered()[1].tolist() == [0, 1, 2]
-
-
-def test_a_repeated_position_is_counted_once():
-    values, positions = of(([1.0, 2.0], [0, 1]), ([1.0, 3.0], [0, 2])).ordered()
-    assert values.tolist() == [1, 2, 3]
-    assert positions.tolist() == [0, 1, 2]
+@pytest.mark.parametrize(
+    ("parts", "values", "positions"),
+    [
+        ([([0.5, 0.25], [7, 2]), ([1.0], torch.tensor([4]))], [0.25, 1.0, 0.5], [2, 4, 7]),
+        ([([1.0, 2.0], None), ([3.0], None)], [1, 2, 3], [0, 1, 2]),
+        ([([1.0, 2.0], [0, 1]), ([1.0, 3.0], [0, 2])], [1, 2, 3], [0, 1, 2]),
+        ([([1.0, 2.0, 1.0], [0, 1, 0])], [1, 2], [0, 1]),  # as samplers repeat it
+        ([([], [])], [], []),
+    ],
+)
+def test_values_come_in_the_order_of_positions_or_of_updates_and_each_once(parts, values, positions):
+    found = of(*parts).ordered()
+    assert (found[0].tolist(), found[1].tolist(), found[0].dtype) == (values, positions, torch.float64)
+    assert of(*parts).compute().tolist() == values
 
 
 def test_a_position_that_comes_again_with_another_value_is_refused():
@@ -65,14 +65,9 @@ def test_positions_are_as_many_whole_numbers_as_values(positions):
         of(([1.0, 2.0], positions))
 
 
-def test_no_segment_has_no_position():
-    assert of(([], [])).ordered()[0].tolist() == []
+def test_a_position_stands_for_one_segment():
     with pytest.raises(InputError, match=r"per segment, but got \[3\] for 0 segments"):
         of(([], [3]))
-
-
-def test_a_position_stands_for_one_segment():
-    assert of(([1.0, 2.0, 1.0], [0, 1, 0])).ordered()[0].tolist() == [1, 2]  # as samplers repeat it
     with pytest.raises(InputError, match="one position per segment"):
         of(([1.0, 2.0, 3.0], [0, 1, 0]))
 
@@ -143,15 +138,6 @@ def test_updates_may_be_collected_in_inference_mode_and_go_on_outside():
         metric.update(torch.tensor([1.0]))
     metric.update(torch.tensor([2.0]))
     assert metric.compute().tolist() == [1, 2]
-
-
-def test_the_states_of_another_are_taken_over_in_order():
-    one, other = of(([0.0, 2.0], [0, 2])), of(([1.0], [1]))
-    one.merge_state(other)
-    assert one.compute().tolist() == [0, 1, 2]
-    third = of(([3.0, 4.0], [3, 4]))
-    third.merge_state(one.metric_state)
-    assert third.compute().tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.filterwarnings("error:The ``compute`` method")

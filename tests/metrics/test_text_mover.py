@@ -9,7 +9,7 @@ import torch
 from torchmetrics import MetricCollection
 
 from textmover import EncoderMemory
-from textmover.metrics import RoMeScore, TextMoverBERTScore, TextMoverScore
+from textmover.metrics import RoMeScore, TextMoverScore
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import Scorer, save_checkpoint
@@ -79,20 +79,15 @@ def test_metrics_that_agree_on_the_first_batch_stay_apart(options):
     """Identical texts have a 1 under every metric, which torchmetrics takes for a reason to share the states."""
     names = ("twmd", "bertscore-f1", "trwmd")
     same, other = ["tea", "go home"], ["tea now", "we go"]
-    first = {name: TextMoverScore(name, reduction="none", **options) for name in names}
-    for metric in first.values():
-        metric.update(same, same)
-    assert {name: metric.compute().round(decimals=5).tolist() for name, metric in first.items()} == {
-        name: [1, 1] for name in names
-    }
-    collection = MetricCollection({name: TextMoverScore(name, reduction="none", **options) for name in names})
+    alone, together = ({name: TextMoverScore(name, reduction="none", **options) for name in names} for _ in range(2))
+    collection = MetricCollection(together)
     for preds in (same, other):
         collection.update(preds, same)
     found = collection.compute()
     assert len(collection.compute_groups) == 3
-    for name in names:
-        metric = TextMoverScore(name, reduction="none", **options)
+    for name, metric in alone.items():
         metric.update(same, same)
+        assert metric.compute().round(decimals=5).tolist() == [1, 1]
         metric.update(other, same)
         torch.testing.assert_close(found[name], metric.compute(), rtol=0, atol=0)
     assert len({tuple(values.tolist()) for values in found.values()}) == 3
@@ -208,12 +203,9 @@ def test_means_are_those_of_all_segments(rome):
     assert metric.compute()["semantic"].item() == pytest.approx(1, abs=1e-6)
 
 
-def test_what_hangs_on_the_updates_is_refused(rome):
+def test_what_hangs_on_the_updates_and_other_metrics_are_refused(rome, tiny_metric):
     with pytest.raises(InputError, match="Expected idf weights that all updates share"):
         RoMeScore(rome(weights="tf-idf", idf_from="references")).update("a", "b")
-
-
-def test_other_metrics_are_refused(tiny_metric):
     with pytest.raises(InputError, match="Expected a RoMe metric, but got one of kind 'transport'"):
         RoMeScore(tiny_metric())
 
@@ -266,10 +258,3 @@ def test_what_comes_out_of_a_pickle_has_no_memory_as_the_documentation_says(buil
     for other, shares in ((copy.deepcopy(metrics), True), (metrics.clone(), True), (pickled, False)):
         states = [one.scorer.metric.encoder._states for one in other.values()]
         assert (None not in states and len(set(map(id, states))) == 1) == shares
-
-
-def test_bert_score_shares_too(tiny_encoder):
-    memory = EncoderMemory()
-    ours = TextMoverScore("twmd", encoder=str(tiny_encoder), device="cpu", memory=memory)
-    theirs = TextMoverBERTScore(str(tiny_encoder), device="cpu", memory=memory)
-    assert ours.scorer.metric.encoder.model is theirs.scorer.metric.encoder.model

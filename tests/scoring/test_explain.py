@@ -203,9 +203,7 @@ def test_a_text_matched_with_itself_has_every_word_as_its_own_partner(tiny_metri
     text = "a cat reads its very long letters ."
     for matching in ("twmd", "bertscore", "emd"):
         found = explain_fitted(scorer_of(tiny_metric, matching=matching, temperature=0.01, normalize=False), text, text)
-        best = {}
-        for one in found.pairs:
-            best.setdefault(one.hypothesis, one.reference)
+        best = {one.hypothesis: one.reference for one in reversed(found.pairs)}  # the largest flows come first
         assert all(place == other for place, other in best.items())
         assert (found.unmatched_hypothesis, found.unmatched_reference) == ((), ())
 
@@ -215,11 +213,9 @@ def test_the_largest_flows_come_first_and_repetitions_are_unmatched(tiny_metric)
                        reference_special_tokens="drop")  # fmt: skip
     found = explain_fitted(scorer, "cat cat dog", "cat tree")
     words, others = found.hypothesis.words, found.reference.words
-    named = lambda places, text: [text[place] for place in places]  # noqa: E731
-    chosen = {words[one.hypothesis]: others[one.reference] for one in found.pairs if words[one.hypothesis] == "cat"}
-    assert chosen == {"cat": "cat"}
-    assert "cat" in named(found.unmatched_hypothesis, words)
-    assert np.all(np.array([one.mass for one in found.pairs]) > 0)
+    assert {others[one.reference] for one in found.pairs if words[one.hypothesis] == "cat"} == {"cat"}
+    assert "cat" in [words[place] for place in found.unmatched_hypothesis]
+    assert all(one.mass > 0 for one in found.pairs)
 
 
 def test_aggregation_to_words_keeps_mass_and_largest_cosine(tiny_metric):
@@ -232,15 +228,12 @@ def test_aggregation_to_words_keeps_mass_and_largest_cosine(tiny_metric):
     np.testing.assert_allclose(found.plan.sum(axis=1), found.reference.weights, atol=1e-6)
     cosines = (sides[1].vectors[0] @ sides[0].vectors[0].T).detach()
     row, column = found.reference.words.index("reads"), found.hypothesis.words.index("reading")
-    pieces = metric.tokenizer.offsets([REFERENCE])[0], metric.tokenizer.offsets([HYPOTHESIS])[0]
-    rows, columns = (
-        [
-            place
-            for place, (start, end) in enumerate(one.tolist())
-            if start < end and text.index(word) <= start < text.index(word) + len(word)
-        ]
-        for one, text, word in zip(pieces, (REFERENCE, HYPOTHESIS), ("reads", "reading"), strict=True)
-    )
+
+    def pieces(text, word):
+        begin, places = text.index(word), metric.tokenizer.offsets([text])[0].tolist()
+        return [place for place, (start, end) in enumerate(places) if begin <= start < min(end, begin + len(word))]
+
+    rows, columns = pieces(REFERENCE, "reads"), pieces(HYPOTHESIS, "reading")
     assert found.similarity[row, column] == pytest.approx(float(cosines[rows][:, columns].max()), abs=1e-6)
 
 
@@ -328,9 +321,9 @@ def test_words_of_static_vectors(tmp_path):
     assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
 
 
-def test_words_without_a_counterpart_are_those_that_nothing_is_like(embedded):
-    scorer = Scorer.from_pretrained("twmd")
-    for hypothesis, reference, alone, other in (
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "alone", "other"),
+    [
         (
             "There sat a cat on the mat.",
             "A cat was sitting on the mat yesterday, quietly.",
@@ -340,20 +333,22 @@ def test_words_without_a_counterpart_are_those_that_nothing_is_like(embedded):
         ("There sat a small cat, purring.", "A little cat sat there.", {",", "purring"}, set()),
         ("good", "bad", set(), set()),
         ("", "a b", set(), {"a", "b"}),
-    ):
-        found = scorer.explain(hypothesis, reference)
-        said = [
-            {getattr(found, side).words[place] for place in found.unmatched(side)}
-            for side in ("hypothesis", "reference")
-        ]
-        assert alone <= said[0]
-        assert other <= said[1]
-        assert "." not in said[0] | said[1]
-        assert not {"[start]", "[end]"} & (said[0] | said[1])
+    ],
+)
+def test_words_without_a_counterpart_are_those_that_nothing_is_like(
+    embedded_metric, hypothesis, reference, alone, other
+):
+    found = Scorer(embedded_metric("twmd")).explain(hypothesis, reference)
+    said = [
+        {getattr(found, side).words[place] for place in found.unmatched(side)} for side in ("hypothesis", "reference")
+    ]
+    assert alone <= said[0]
+    assert other <= said[1]
+    assert not {".", "[start]", "[end]"} & (said[0] | said[1])
 
 
-def test_a_word_has_as_many_counterparts_as_it_stands_there(embedded):
-    found = Scorer.from_pretrained("bertscore-f1").explain("the cat and the cat and the cat", "the cat")
+def test_a_word_has_as_many_counterparts_as_it_stands_there(embedded_metric):
+    found = Scorer(embedded_metric("bertscore-f1")).explain("the cat and the cat and the cat", "the cat")
     words = [found.hypothesis.words[place] for place in found.unmatched("hypothesis")]
     assert sorted(words) == ["and", "and", "cat", "cat", "the", "the"]
     assert found.unmatched("reference") == ()

@@ -93,11 +93,16 @@ def test_sources_that_nobody_asks_for_do_not_choose_the_metric(monkeypatch):
     assert options.model == "textmover-general"
 
 
+@pytest.fixture(scope="module")
+def english(embedded):
+    return Scorer.from_pretrained("twmd", backend="torch").metric
+
+
 @pytest.mark.parametrize(
     "texts", [GERMAN, ["Le train arrive à huit heures et le chat dort."], ["Hoy hace frío en la ciudad."]]
 )
-def test_other_languages_are_warned_of_once(embedded, caplog, texts):
-    scorer = Scorer.from_pretrained("twmd")
+def test_other_languages_are_warned_of_once(english, caplog, texts):
+    scorer = Scorer(english)
     for _ in range(2):
         assert scorer.score(texts, [ENGLISH[0]] * len(texts)).counts == {"language": len(texts)}
     told = [one.message for one in caplog.records if "does not look English" in one.message]

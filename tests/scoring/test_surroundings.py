@@ -1,6 +1,7 @@
 """Scores are the same whatever the program around a call has chosen for torch, and its choices stay as they were."""
 
 import contextlib
+import functools
 
 import numpy as np
 import pytest
@@ -28,15 +29,11 @@ def setting(put, value, now):
         put(before)
 
 
-def default_dtype(dtype):
-    return setting(torch.set_default_dtype, dtype, torch.get_default_dtype)
-
-
 SURROUNDINGS = {
     "autocast-bf16": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
     "autocast-fp16": lambda: torch.autocast("cpu", dtype=torch.float16),
-    "float64": lambda: default_dtype(torch.float64),
-    "bfloat16": lambda: default_dtype(torch.bfloat16),
+    "float64": lambda: setting(torch.set_default_dtype, torch.float64, torch.get_default_dtype),
+    "bfloat16": lambda: setting(torch.set_default_dtype, torch.bfloat16, torch.get_default_dtype),
     "inference": torch.inference_mode,
     "no-grad": torch.no_grad,
     "gradients": torch.enable_grad,
@@ -57,13 +54,23 @@ def surrounded(request):
     return SURROUNDINGS[request.param]
 
 
-@pytest.fixture
-def made(load_tiny):
+@pytest.fixture(scope="module")
+def made(load_tiny, tiny_metric, tmp_path_factory):
+    """Loads a preset; a feature of RoMe is another metric."""
+    other = save_checkpoint(tiny_metric(), tmp_path_factory.mktemp("other") / "metric", card="A card.")
+    fields = {"rome": {"features": ("semantic", str(other))}}
+
     def make(name, fit=True, **options):
-        scorer = load_tiny(name, **({"features": ("semantic", "twmd")} if name == "rome" else {}), **options)
+        scorer = load_tiny(name, **fields.get(name, {}), **options)
         return scorer.fit(CORPUS) if fit and scorer.metric.needs_fit else scorer
 
     return make
+
+
+@pytest.fixture(scope="module")
+def expected(made):
+    """Scores and signature of a scorer that is made and scores without surroundings."""
+    return functools.cache(lambda name, **options: scored(made(name, **options)))
 
 
 def same(found, expected, surrounding=""):
@@ -81,13 +88,12 @@ def scored(scorer):
 
 
 @pytest.mark.parametrize("name", ["twmd-b", pytest.param("bertscore-f1-idf", marks=pytest.mark.slow), "rome"])
-def test_a_preset_is_loaded_fitted_and_scores_as_anywhere_else(surrounded, name, made):
-    expected = scored(made(name))
+def test_a_preset_is_loaded_fitted_and_scores_as_anywhere_else(surrounded, name, made, expected):
     with surrounded():
         inside = made(name)
         found = scored(inside)
-    same(found, expected)
-    same(scored(inside), expected)
+    same(found, expected(name))
+    same(scored(inside), expected(name))
     if inside.metric.statistics:
         inside.fit(CORPUS[:4])  # they are no inference tensors
 
@@ -170,24 +176,22 @@ def test_every_door_gives_what_it_gives_anywhere_else(door, made):
         same(found, expected, surrounding)
 
 
-def test_a_checkpoint_is_written_and_loaded_as_anywhere_else(surrounded, made, tmp_path):
+def test_a_checkpoint_is_written_and_loaded_as_anywhere_else(surrounded, made, expected, tmp_path):
     scorer = made("twmd-b", calibrate=True)
-    expected = scored(scorer)
     with surrounded():
         save_checkpoint(scorer.metric, tmp_path / "saved", card="A card.")
         found = scored(Scorer(load_checkpoint(tmp_path / "saved")))
-    same(found, expected)
+    same(found, expected("twmd-b", calibrate=True))
 
 
-def test_what_is_kept_inside_serves_outside(surrounded, made):
+def test_what_is_kept_inside_serves_outside(surrounded, made, expected):
     memory = EncoderMemory()
-    expected = scored(made("twmd"))
     scorer, other = (made(name, memory=memory) for name in ("twmd", "trwmd"))
     with surrounded():
         with torch.no_grad():
             scorer.metric(*(scorer.metric.tokenize(CORPUS).to("cpu"),) * 2)  # as a program around may call it
         scored(scorer), scored(other)
-    np.testing.assert_allclose(scored(scorer)[0], expected[0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(scored(scorer)[0], expected("twmd")[0], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("surrounding", ["autocast-bf16", "fewer-digits"])
@@ -212,12 +216,11 @@ def test_states_that_a_program_made_in_other_arithmetic_are_not_kept(surrounding
         pytest.param("autocast-fp16", "onnxruntime", marks=pytest.mark.long),
     ],
 )
-def test_a_back_end_is_prepared_as_anywhere_else(name, backend, made, tmp_path, monkeypatch, real_backends):
+def test_a_back_end_is_prepared_as_anywhere_else(name, backend, made, expected, tmp_path, monkeypatch, real_backends):
     pytest.importorskip(backend)
-    expected = scored(made("twmd"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with SURROUNDINGS[name]():
         inside = made("twmd", backend=backend)
         found = scored(inside)
-    np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found[0], expected("twmd")[0], rtol=0, atol=1e-5)
     assert f"|backend:{backend}" in found[1]

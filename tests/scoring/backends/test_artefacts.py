@@ -1,6 +1,5 @@
 """Where exported graphs are kept, which of them are taken, and one cache for several processes and versions."""
 
-import hashlib
 import json
 import logging
 import os
@@ -11,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from hashlib import sha256
 
 import pytest
 import torch
@@ -84,14 +84,16 @@ def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
     assert set(entries["files"]) == {one.name for one in folder.iterdir()} - {RECORD} == {"model.xml", "model.bin"}
     for name, about in entries["files"].items():
         content = (folder / name).read_bytes()
-        assert about == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        assert about == {"bytes": len(content), "sha256": sha256(content).hexdigest()}
 
 
-def test_it_is_made_once(made, logged):
+def test_it_is_made_once_and_says_when_it_is_used(made, logged):
     folder, metric = made
     before = (folder / "model.xml").stat().st_mtime_ns
+    os.utime(folder / RECORD, (0, 0))
     set_backend(metric, "openvino", "exact")
     assert (folder / "model.xml").stat().st_mtime_ns == before
+    assert time.time() - (folder / RECORD).stat().st_mtime < 600
     assert logged(logging.INFO) == []
 
 
@@ -135,15 +137,16 @@ SPOILT = {
 }
 
 
-@pytest.mark.parametrize("how", SPOILT)
-def test_one_that_is_damaged_or_of_another_kind_is_refused(made, how):
+def test_one_that_is_damaged_or_of_another_kind_is_refused(made, tmp_path):
     folder, metric = made
-    assert isinstance(artefacts.find(folder, wanted(metric)), Artefact)
-    spoil, kind, reason = SPOILT[how]
-    spoil(folder)
-    refused = artefacts.find(folder, wanted(metric))
-    assert refused.kind == kind
-    assert refused.reason.startswith(reason)
+    spec = wanted(metric)
+    assert isinstance(artefacts.find(folder, spec), Artefact)
+    for how, (spoil, kind, reason) in SPOILT.items():
+        spoilt = shutil.copytree(folder, tmp_path / how)
+        spoil(spoilt)
+        refused = artefacts.find(spoilt, spec)
+        assert refused.kind == kind, how
+        assert refused.reason.startswith(reason), how
 
 
 def unreadable(folder):
@@ -179,13 +182,8 @@ def test_one_that_cannot_be_used_is_made_again(made, caplog, logged, spoil, why)
 
 def adopt(folder):
     """Make a record call right what a folder holds."""
-    files = {one.name: one.read_bytes() for one in folder.iterdir() if one.name != RECORD}
-    change(
-        folder,
-        files={
-            name: {"bytes": len(one), "sha256": hashlib.sha256(one).hexdigest()} for name, one in sorted(files.items())
-        },
-    )
+    held = {one.name: one.read_bytes() for one in folder.iterdir() if one.name != RECORD}
+    change(folder, files={name: {"bytes": len(one), "sha256": sha256(one).hexdigest()} for name, one in held.items()})
 
 
 def silence(folder):
@@ -276,6 +274,7 @@ def test_the_hash_is_of_weights_and_layers(tiny_metric):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("converted")
 def test_a_checkpoint_brings_its_artefact_along(tiny_metric, real_backends, tmp_path, monkeypatch, caplog, logged):
     metric = tiny_metric()
     folder = save_checkpoint(
@@ -294,16 +293,14 @@ def test_a_checkpoint_brings_its_artefact_along(tiny_metric, real_backends, tmp_
         Scorer.from_pretrained(folder, device="cpu")
 
 
-def test_a_checkpoint_with_a_damaged_artefact_is_named(tiny_metric, cache, tmp_path):
+def test_a_checkpoint_with_a_damaged_artefact_is_named(made, tmp_path):
     """Its own hashes find most of it; a folder that was copied in by hand has none there."""
-    metric = tiny_metric()
-    set_backend(metric, "openvino", "exact")
+    folder, metric = made
     beside = tmp_path / "metric"
-    folder = beside / "backends" / "openvino-exact"
-    shutil.copytree(cache(metric), folder)
-    flip(folder / "model.bin")
+    damaged = shutil.copytree(folder, beside / "backends" / "openvino-exact")
+    flip(damaged / "model.bin")
     for backend in ("auto", "openvino"):
-        with pytest.raises(InputError, match=f"Expected {folder} to hold .* export or copy the checkpoint again, or"):
+        with pytest.raises(InputError, match=f"Expected {damaged} to hold .* export or copy the checkpoint again, or"):
             apply_precision(metric, "exact", backend, beside)
 
 
@@ -346,13 +343,6 @@ def test_what_killed_processes_left_goes_with_the_next_preparation(made, killed)
         assert sorted(other.iterdir()) == living
     assert not [*folder.parent.glob(".*.part"), *folder.parent.glob(".*.new")]
     assert (folder / "model.bin").is_file()
-
-
-def test_an_artefact_that_is_used_says_so(made):
-    folder, metric = made
-    os.utime(folder / RECORD, (0, 0))
-    set_backend(metric, "openvino", "exact")
-    assert time.time() - (folder / RECORD).stat().st_mtime < 600
 
 
 def test_old_versions_are_bounded_and_those_in_use_stay(tmp_path):

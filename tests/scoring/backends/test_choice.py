@@ -45,8 +45,7 @@ def pretend(monkeypatch):
             if backend in failing:
                 raise BackendError(f"{backend} cannot")
             arithmetic = "bf16" if wanted == "fast" else wanted
-            runner = Pretender(metric, backend, arithmetic, off.get(f"{backend}_{wanted}", 0.0))
-            return runner, None
+            return Pretender(metric, backend, arithmetic, off.get(f"{backend}_{wanted}", 0.0)), None
 
         monkeypatch.setattr(preparation, "_find_or_export", ready)
 

@@ -14,8 +14,6 @@ import torch
 from textmover.modules.score_deviation import probe_scores
 from textmover.scoring.backends import openvino as runner
 from textmover.scoring.backends.artefacts import cache_folder
-from textmover.scoring.backends.names import BackendError
-from textmover.scoring.backends.preparation import set_backend
 from textmover.scoring.precision_and_backend import apply_precision
 
 
@@ -36,7 +34,7 @@ def full(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.fixture
-def cache(real_backends, full, tmp_path, monkeypatch):
+def cache(converted, full, tmp_path, monkeypatch):
     """The cache of back-ends, on a full disk."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = cache_folder()
@@ -60,11 +58,7 @@ def cache(real_backends, full, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "asked",
-    [
-        "openvino",
-        pytest.param("onnxruntime", marks=pytest.mark.long),
-        pytest.param("auto", marks=pytest.mark.long),
-    ],
+    ["openvino", *(pytest.param(one, marks=pytest.mark.long) for one in ("onnxruntime", "auto"))],
 )
 def test_a_full_cache_is_said_and_does_without(tiny_metric, cache, monkeypatch, logged, asked):
     if asked == "auto":
@@ -81,14 +75,6 @@ def test_a_full_cache_is_said_and_does_without(tiny_metric, cache, monkeypatch, 
     torch.testing.assert_close(probe_scores(metric), expected)
 
 
-@pytest.mark.slow
-def test_no_room_in_the_temporary_folder_either(tiny_metric, cache, full, monkeypatch):
-    monkeypatch.setattr(openvino, "save_model", unsaved)
-    full(Path("/"))
-    with pytest.raises(BackendError, match=r"Expected space for the graph.*No space left.*TMPDIR.*backend='torch'"):
-        set_backend(tiny_metric(), "openvino", "exact")
-
-
 def operation(kind, size=None):
     return SimpleNamespace(get_type_name=lambda: kind, get_byte_size=lambda: size)
 
@@ -100,14 +86,6 @@ MODEL = SimpleNamespace(get_ops=lambda: [operation("Constant", 1 << 21), operati
 def unsaved(*_, **__):
     """OpenVINO fails to write whatever it is given."""
     raise RuntimeError("basic_ios::clear: iostream error")
-
-
-def test_what_the_system_refuses_is_what_is_said(full, monkeypatch, tmp_path):
-    monkeypatch.setattr(openvino, "save_model", unsaved)
-    full(tmp_path)
-    with pytest.raises(OSError, match="No space left on device") as caught:
-        runner._save(MODEL, tmp_path)
-    assert caught.value.errno == errno.ENOSPC
 
 
 def test_as_many_bytes_are_tried_as_the_graph_takes(monkeypatch, tmp_path):

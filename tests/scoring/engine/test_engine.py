@@ -1,5 +1,6 @@
 """Scores do not depend on batches, order, or what is kept; whatever is out of the ordinary is counted."""
 
+import contextlib
 import csv
 import logging
 import math
@@ -78,22 +79,19 @@ class FixedBatches(Engine):
             return super().score(*given)
 
 
-@pytest.fixture(scope="module")
-def encoded() -> dict[tuple[object, ...], list[torch.Tensor]]:
-    """Hidden states by layers and batch, of all tests of this file."""
-    return {}
+ENCODED: dict[tuple[object, ...], list[torch.Tensor]] = {}
 
 
 @pytest.fixture
-def batches_encoded_once(monkeypatch, encoded):
+def batches_encoded_once(monkeypatch):
     """Each batch is encoded once for all presets that read the same layers; another batch is encoded again."""
     encode = Encoder.encode
 
     def remembered(self, batch):
         key = (self.computed, tuple(batch.mask.shape), batch.input_ids.numpy().tobytes(), batch.mask.numpy().tobytes())
-        if key not in encoded:
-            encoded[key] = encode(self, batch)
-        return encoded[key]
+        if key not in ENCODED:
+            ENCODED[key] = encode(self, batch)
+        return ENCODED[key]
 
     monkeypatch.setattr(Encoder, "encode", remembered)
 
@@ -105,8 +103,8 @@ def batches_encoded_once(monkeypatch, encoded):
 @pytest.mark.parametrize(
     ("preset", "count"),
     [
-        *((preset, 32) for preset in INVARIANT[:-2]),
-        *(pytest.param(preset, 32, marks=pytest.mark.long) for preset in INVARIANT[-2:]),
+        *((preset, 20) for preset in INVARIANT[:-2]),
+        *(pytest.param(preset, 20, marks=pytest.mark.long) for preset in INVARIANT[-2:]),
         *(pytest.param(preset, 500, marks=pytest.mark.long) for preset in INVARIANT),
     ],
 )
@@ -118,8 +116,10 @@ def test_pairs_score_the_same_in_any_batches_and_order(embedded_metric, preset, 
     usual = Engine(metric, cache=False).score(hypotheses, references)
     assert usual.values["score"].std() > (0.01 if "lazy" in preset else 0.03)
 
-    worst = {f"batches of {size}": difference(usual, FixedBatches(metric, size).score(hypotheses, references))
-             for size in (1, 7, 64)}  # fmt: skip
+    worst = {
+        f"batches of {size}": difference(usual, FixedBatches(metric, size).score(hypotheses, references))
+        for size in (1, 7, 64)
+    }
     order = random.Random(1).sample(range(count), count)
     shuffled = Engine(metric, batch_tokens=900).score([hypotheses[i] for i in order], [references[i] for i in order])
     worst["shuffled"] = difference(usual, shuffled, order)
@@ -144,9 +144,8 @@ def test_windows_are_joined_in_order(tiny_metric, monkeypatch, size):
 
 @pytest.mark.parametrize(
     ("ahead", "expected"),
-    [(0, ["read", "values", "read", "values", "read", "values"]),
-     (1, ["read", "read", "values", "read", "values", "values"])],
-)  # fmt: skip
+    [(0, ["read", "values"] * 3), (1, ["read", "read", "values", "read", "values", "values"])],
+)
 def test_a_window_is_handed_over_before_the_values_of_the_last_are_waited_for(
     tiny_metric, monkeypatch, ahead, expected
 ):
@@ -172,9 +171,9 @@ def test_windows_are_in_flight_where_a_device_works_on_its_own(tiny_metric, monk
 def test_progress_is_told_within_a_window(tiny_metric, fields):
     done = []
     engine = Engine(tiny_metric(**fields), batch_tokens=20)
-    hypotheses = [f"{text} {number}" for number, text in enumerate(HYPOTHESES * 10)]
+    hypotheses = [f"{text} {number}" for number, text in enumerate(HYPOTHESES * 6)]
     for expected_steps in (3, 1):  # what is kept from the first time is no work, and what is left is one step or more
-        engine.score(hypotheses, REFERENCES * 10, done.append)
+        engine.score(hypotheses, REFERENCES * 6, done.append)
         assert sum(done) == len(hypotheses)
         assert min(done) > 0
         assert len(done) >= expected_steps
@@ -333,7 +332,7 @@ def test_callers_in_several_threads_wait_for_one_another(tiny_metric):
         return engine.score(HYPOTHESES, REFERENCES).values["score"]
 
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(work, range(24)):
+        for found in pool.map(work, range(12)):
             np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
     assert pickle.loads(pickle.dumps(engine)).score(HYPOTHESES, REFERENCES).values["score"].tolist() == list(expected)
 
@@ -410,10 +409,7 @@ def test_modes_of_a_live_model_come_back(tiny_metric, monkeypatch, fails):
         return real(*sides)
 
     monkeypatch.setattr(metric, "pair_scores", watched)
-    if fails:
-        with pytest.raises(RuntimeError, match="stop"):
-            Engine(metric).score(["tea"], [["go"]])
-    else:
+    with pytest.raises(RuntimeError, match="stop") if fails else contextlib.nullcontext():
         Engine(metric).score(["tea"], [["go"]])
     assert modes == [False]
     assert [module.training for module in metric.modules()] == before
@@ -480,18 +476,10 @@ def test_a_distance_without_features_is_scored_by_the_same_engine(rule, expected
 
 def test_with_batch_centring_batches_are_32_pairs_in_input_order(tiny_metric):
     metric = tiny_metric(centering="batch", temperature=0.1).eval()
-    pairs = [("the dog ran", "a dog ran")] * 31 + [
-        ("she will sing", "he can sing"),
-        ("a cat", "the house"),
-        ("go", "go"),
-    ]
-    hypotheses, references = ([pair[side] for pair in pairs] for side in (0, 1))
+    hypotheses = [*["the dog ran"] * 31, "she will sing", "a cat", "go"]
+    references = [*["a dog ran"] * 31, "he can sing", "the house", "go"]
     found = Engine(metric).score(hypotheses, [(one,) for one in references]).values["score"]
-    with torch.inference_mode():
-        expected = torch.cat(
-            [
-                metric(metric.tokenize(hypotheses[rows]), metric.tokenize(references[rows])).score
-                for rows in (slice(0, 32), slice(32, None))
-            ]
-        )
-    assert found == pytest.approx(expected.numpy(), abs=1e-6)
+    for rows in (slice(0, 32), slice(32, None)):
+        with torch.inference_mode():
+            expected = metric(metric.tokenize(hypotheses[rows]), metric.tokenize(references[rows])).score
+        assert found[rows] == pytest.approx(expected.numpy(), abs=1e-6)

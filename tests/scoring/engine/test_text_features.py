@@ -30,29 +30,33 @@ def assert_same(found, expected):
         np.testing.assert_allclose(found.values[name], values, rtol=0, atol=1e-6)
 
 
-def test_features_that_are_kept_go_before_batches_are_halved(tiny_metric, failing, logged):
-    metric = tiny_metric()
-    expected = Engine(metric).score(HYPOTHESES, REFERENCES)
-    engine = Engine(metric, batch_tokens=1000)
-    engine.score(EARLIER, [[one] for one in EARLIER])
-    asked = failing(metric, "text_features", lambda *_: engine._cache.nbytes > 0)
-    assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
-    assert asked == [8, 8]
-    assert engine.batch_tokens == 1000
-    assert logged() == [WITHOUT]
+ALL = {"multi_reference": "all"}
 
 
-def test_batches_are_halved_where_that_was_not_enough(tiny_metric, failing, logged):
-    metric = tiny_metric()
-    expected = Engine(metric).score(HYPOTHESES, REFERENCES)
+@pytest.mark.parametrize(
+    ("name", "fields", "references", "most", "expected"),
+    [
+        ("text_features", {}, REFERENCES, None, [8, 8]),
+        ("text_features", {}, REFERENCES, 4, [8, 8, 4, 4]),
+        ("pair_scores", {}, REFERENCES, None, [4, 4]),
+        ("join", ALL, SEVERAL, None, [2, 2, 3, 2]),
+    ],
+)
+def test_what_is_kept_goes_and_batches_are_halved_where_that_was_not_enough(
+    tiny_metric, failing, logged, name, fields, references, most, expected
+):
+    """There is no room while anything is kept, or for more than so many."""
+    metric = tiny_metric(**fields)
+    scores = Engine(metric).score(HYPOTHESES, references)
     engine = Engine(metric, batch_tokens=1000)
     engine.score(EARLIER, [[one] for one in EARLIER])
-    asked = failing(metric, "text_features", lambda _, batch: len(batch) > 4)
-    assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
-    assert asked == [8, 8, 4, 4]
-    first, second = logged()
-    assert first == WITHOUT
-    assert second.startswith("Out of memory on cpu: going on with batches of ")
+    asked = failing(metric, name, lambda _, batch, *__: len(batch) > most if most else engine._cache.nbytes > 0)
+    assert_same(engine.score(HYPOTHESES, references), scores)
+    assert asked == expected
+    said = logged()
+    assert said.pop(0) == WITHOUT
+    assert (engine.batch_tokens < 1000) == (most is not None)
+    assert [one.startswith("Out of memory on cpu: going on with batches of ") for one in said] == [True] * bool(most)
 
 
 def test_it_is_said_once_that_they_go(tiny_metric, failing, logged):
@@ -61,16 +65,6 @@ def test_it_is_said_once_that_they_go(tiny_metric, failing, logged):
     asked = failing(metric, "text_features", lambda *_: engine._cache.nbytes > 0)
     engine.score(HYPOTHESES, REFERENCES)
     assert len(asked) > 8
-    assert logged() == [WITHOUT]
-
-
-def test_pairs_too_find_the_room_of_what_was_kept(tiny_metric, failing, logged):
-    metric = tiny_metric()
-    expected = Engine(metric).score(HYPOTHESES, REFERENCES)
-    engine = Engine(metric)
-    asked = failing(metric, "pair_scores", lambda *_: engine._cache.nbytes > 0)
-    assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
-    assert asked == [4, 4]
     assert logged() == [WITHOUT]
 
 
@@ -98,17 +92,13 @@ def test_states_that_metrics_share_go_too(tiny_encoder, failing, logged):
 
 
 def test_features_that_are_looked_up_without_room_are_made_anew(tiny_metric, failing, logged):
-    metric = tiny_metric()
-    engine = Engine(metric)
+    engine = Engine(tiny_metric())
     expected = engine.score(HYPOTHESES, REFERENCES)
     asked = failing(Ragged, "select", lambda *_: True)
-    assert_same(engine.score(HYPOTHESES[:2], REFERENCES[:2]), expected_of(expected, 2))
+    found = engine.score(HYPOTHESES[:2], REFERENCES[:2])
+    assert_same(found, type(found)({name: values[:2] for name, values in expected.values.items()}))
     assert len(asked) == 1
     assert logged() == [WITHOUT]
-
-
-def expected_of(found, count):
-    return type(found)({name: values[:count] for name, values in found.values.items()})
 
 
 def test_halves_need_no_room_to_be_put_together(tiny_metric, failing):
@@ -119,18 +109,8 @@ def test_halves_need_no_room_to_be_put_together(tiny_metric, failing):
     assert_same(Engine(metric, batch_tokens=1000).score(HYPOTHESES, REFERENCES), expected)
 
 
-def test_references_are_joined_when_there_is_room_again(tiny_metric, failing, logged):
-    metric = tiny_metric(multi_reference="all")
-    expected = Engine(metric).score(HYPOTHESES, SEVERAL)
-    engine = Engine(metric)
-    asked = failing(metric, "join", lambda *_: engine._cache.nbytes > 0)
-    assert_same(engine.score(HYPOTHESES, SEVERAL), expected)
-    assert asked == [2, 2, 3, 2]
-    assert logged() == [WITHOUT]
-
-
 def test_references_that_are_too_long_together_are_an_error(tiny_metric, failing):
-    metric = tiny_metric(multi_reference="all")
+    metric = tiny_metric(**ALL)
     asked = failing(metric, "join", lambda _, parts: len(parts) > 2)
     message = r"references that fit into the memory of cpu, but 3 of a segment are too long together: set `max_len"
     with pytest.raises(InputError, match=message):

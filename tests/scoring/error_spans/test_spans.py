@@ -39,18 +39,18 @@ def test_a_text_without_words_lacks_them_at_its_start():
     assert error_spans("", [], np.zeros(0), np.array([0.1]), (0.5, 0.5)) == ()
 
 
-@pytest.mark.parametrize("marked", [*itertools.product([0.0, 1.0], repeat=7)])
-def test_each_place_has_one_error(marked):
+def test_each_place_has_one_error():
     """ "$5%" has no space between its words."""
     words = [(0, 1), (1, 2), (2, 3)]
-    found = error_spans("$5%", words, np.array(marked[:3]), np.array(marked[3:]), (0.5, 0.5))
-    assert len({one.start for one in found}) == len(found)
-    covered = {place for one in found for place in range(one.start, one.end)}
-    assert covered == {place for place in range(3) if marked[place]}
-    gaps = {place for place in range(4) if marked[3 + place]}
-    inside = {place for place in gaps & covered if place - 1 in covered}
-    assert {place for one in found for place in (*one.gaps, *[one.start] * one.missing)} == gaps - inside
-    assert all(one.missing == (not {one.start, one.start - 1} & covered) for one in found)
+    for marked in itertools.product([0.0, 1.0], repeat=7):
+        found = error_spans("$5%", words, np.array(marked[:3]), np.array(marked[3:]), (0.5, 0.5))
+        assert len({one.start for one in found}) == len(found), marked
+        covered = {place for one in found for place in range(one.start, one.end)}
+        assert covered == {place for place in range(3) if marked[place]}, marked
+        gaps = {place for place in range(4) if marked[3 + place]}
+        inside = {place for place in gaps & covered if place - 1 in covered}
+        assert {place for one in found for place in (*one.gaps, *[one.start] * one.missing)} == gaps - inside, marked
+        assert all(one.missing == (not {one.start, one.start - 1} & covered) for one in found), marked
 
 
 @pytest.mark.parametrize(("text", "count"), [("No. Yes", 1), ("No .) Yes", 1), ("No a Yes", 2), ("No 5 % Yes", 2)])
