@@ -26,6 +26,27 @@ def trees() -> dict[str, ast.Module]:
     return {place: ast.parse(text) for place, text in files().items()}
 
 
+@functools.cache
+def nodes() -> dict[str, list[ast.AST]]:
+    """All nodes of each file but the names that expressions hold, which are most of them."""
+    return {
+        place: [one for one in ast.walk(tree) if not isinstance(one, ast.Name | ast.expr_context)]
+        for place, tree in trees().items()
+    }
+
+
+def of_kind(kind: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
+    return ((place, one) for place, found in nodes().items() for one in found if isinstance(one, kind))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgotten() -> Iterator[None]:
+    """Later tests need not look for garbage among the nodes."""
+    yield
+    trees.cache_clear()
+    nodes.cache_clear()
+
+
 LINES = 63_141
 COMMAND_LINES = 3_212
 FILE_COUNT = 355
