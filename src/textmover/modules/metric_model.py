@@ -64,8 +64,7 @@ class MetricModel(EncoderMetric):
     def __init__(self, config: MetricConfig, parts: EncoderParts) -> None:
         super().__init__()
         self.config = config
-        if config.target_language is not None:
-            check_language(config.target_language)
+        check_language(config.target_language)
         self.encoder, self.tokenizer = parts.encoder, parts.tokenizer
         self.encoder_identity = parts.identity
         self.layers = build_layers(config, parts.encoder.layers)

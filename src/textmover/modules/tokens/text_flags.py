@@ -167,9 +167,9 @@ def mark_foreign(batch: TokenBatch, language: str) -> TokenBatch:
     return replace(batch, traits=marks if batch.traits is None else batch.traits | marks)
 
 
-def check_language(language: str) -> None:
+def check_language(language: str | None) -> None:
     """Raise an error unless the identifier of languages knows a code."""
-    if language not in (known := {*_identifier().labels, *SAME_LANGUAGE}):
+    if language is not None and language not in (known := {*_identifier().labels, *SAME_LANGUAGE}):
         codes = ", ".join(sorted(known))
         raise InputError(f"Expected `target_language` to be one of {codes}, but got {language!r}.")
 
@@ -188,9 +188,8 @@ def is_foreign(text: str, language: str) -> bool:
 
 def _is_outside(text: str, language: str) -> bool:
     """Return whether a text, and its rest without names, is in another language, or whether it is in other letters."""
-    if language == "en" and _is_english(text):
-        by_script = Counter() if text.isascii() else _letters_by_script(text)
-        return by_script["Latin"] < MAX_SHARE * by_script.total()
+    if language == "en" and text.isascii() and _is_english(text):  # quicker than the identifier
+        return False
     found, code = _clues(text), SAME_LANGUAGE.get(language, language)
     if found.odds[code] > POSSIBLE:
         return False
@@ -199,7 +198,7 @@ def _is_outside(text: str, language: str) -> bool:
     if letters and sum(map(found.scripts.__getitem__, ["Latin", *scripts])) <= MAX_SHARE * letters:
         return True  # names in Latin letters are no sign of another language
     least = ROMANISED if scripts and 2 * found.scripts["Latin"] > letters else LIKELY
-    if max(found.odds.values()) < least:
+    if max(found.odds.values()) < least or (language == "en" and _is_english(text)):
         return False
     unnamed = text if text.isupper() else re.sub(r"[^\W\d_]+", _without_capitals, text)
     rest = _clues(unnamed).odds
@@ -320,11 +319,8 @@ def _clues(text: str) -> Clues:
             break
         odds[SAME_LANGUAGE.get(code, code)] += probability
     [(language, most)] = odds.most_common(1)
-    return Clues(language if most >= LIKELY else None, odds, _letters_by_script(text[:READ_CHARACTERS]))
-
-
-def _letters_by_script(text: str) -> Counter[str]:
-    return Counter(filter(None, map(_script, text)))
+    scripts = Counter(filter(None, map(_script, text[:READ_CHARACTERS])))
+    return Clues(language if most >= LIKELY else None, odds, scripts)
 
 
 @functools.cache
