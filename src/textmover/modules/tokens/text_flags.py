@@ -112,10 +112,9 @@ def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndar
     missing = np.array([len(words) for words in batch.unknown_words or ()])
     script = [not one.isascii() and other_script(one, languages) != "" for one in batch.texts]
     english = tuple(languages) == ("en",)
-    first = [one[:READ_CHARACTERS] for one in batch.texts]
     not_english = [
-        english and not flagged and not _is_english(text) and is_foreign(text, "en")  # the former is quicker
-        for text, flagged in zip(first, script, strict=True)
+        english and not flagged and is_foreign(text[:READ_CHARACTERS], "en")
+        for text, flagged in zip(batch.texts, script, strict=True)
     ]
     look_alikes = [not one.isascii() and LOOK_ALIKES[english].search(one) is not None for one in batch.texts]
     ids = batch.input_ids if batch.unknown is None else batch.input_ids.where(batch.unknown == 0, -batch.unknown)
@@ -181,6 +180,9 @@ def is_foreign(text: str, language: str) -> bool:
         >>> is_foreign("Der Zug kommt um acht Uhr an.", "en"), is_foreign("Der Zug kommt um acht Uhr an.", "de")
         (True, False)
     """
+    latin = text.isascii() or not other_script(text, ("en",))
+    if language == "en" and latin and _is_english(text[:READ_CHARACTERS]):
+        return False  # far quicker than the identifier
     text = LINK.sub(" ", text)
     starts = [*range(0, len(text) - READ_CHARACTERS, READ_CHARACTERS), max(0, len(text) - READ_CHARACTERS)]
     return all(_is_outside(text[start : start + READ_CHARACTERS], language) for start in starts)
@@ -188,8 +190,6 @@ def is_foreign(text: str, language: str) -> bool:
 
 def _is_outside(text: str, language: str) -> bool:
     """Return whether a text, and its rest without names, is in another language, or whether it is in other letters."""
-    if language == "en" and text.isascii() and _is_english(text):  # quicker than the identifier
-        return False
     found, code = _clues(text), SAME_LANGUAGE.get(language, language)
     if found.odds[code] > POSSIBLE:
         return False
