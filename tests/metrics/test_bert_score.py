@@ -221,6 +221,18 @@ def test_results_come_in_the_order_of_positions_each_once(build, idf):
     assert_same(metric.compute(), scored(build(idf=idf)))
 
 
+def test_what_is_kept_is_short_and_flat(build):
+    plain, weighted = build(), build(idf=True)
+    scored(plain, (3, 2))
+    scored(weighted, (3, 2))
+    assert {one.numel() for name in SIDES for one in getattr(plain, name)} == {3, 2}
+    tokens = sum(len(one) for one in weighted.tokens)
+    assert tokens == sum(len(one) for one in weighted.similarities) == int(torch.cat(weighted.lengths).sum())
+    assert {one.dim() for name in weighted._defaults for one in getattr(weighted, name)} == {1, 0}
+    assert (weighted.tokens[0].dtype, weighted.similarities[0].dtype) == (torch.int32, torch.float32)
+    assert torch.cat(weighted.references).tolist() == [2, 1, 2, 1, 1]
+
+
 class Reading:
     """What an encoder reads: texts, and the tokens of its batches, padding included; no memory for larger ones."""
 

@@ -9,7 +9,7 @@ import torch
 from torchmetrics import MetricCollection
 
 from textmover import EncoderMemory
-from textmover.metrics import RoMeScore, TextMoverScore
+from textmover.metrics import RoMeScore, TextMoverBERTScore, TextMoverScore
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import Scorer, save_checkpoint
@@ -258,3 +258,10 @@ def test_what_comes_out_of_a_pickle_has_no_memory_as_the_documentation_says(buil
     for other, shares in ((copy.deepcopy(metrics), True), (metrics.clone(), True), (pickled, False)):
         states = [one.scorer.metric.encoder._states for one in other.values()]
         assert (None not in states and len(set(map(id, states))) == 1) == shares
+
+
+def test_bert_score_shares_too(tiny_encoder):
+    memory = EncoderMemory()
+    ours = TextMoverScore("twmd", encoder=str(tiny_encoder), device="cpu", memory=memory)
+    theirs = TextMoverBERTScore(str(tiny_encoder), device="cpu", memory=memory)
+    assert ours.scorer.metric.encoder.model is theirs.scorer.metric.encoder.model

@@ -14,7 +14,7 @@ from textmover.scoring import Scorer
 from textmover.scoring.metric_set import score_together
 from textmover.types import InputError
 
-THREADS, CALLS, TIMES = 4, 3, 2
+THREADS, CALLS, TIMES = 8, 4, 3
 
 
 def call(number):

@@ -88,6 +88,14 @@ def unsaved(*_, **__):
     raise RuntimeError("basic_ios::clear: iostream error")
 
 
+def test_what_the_system_refuses_is_what_is_said(full, monkeypatch, tmp_path):
+    monkeypatch.setattr(openvino, "save_model", unsaved)
+    full(tmp_path)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        runner._save(MODEL, tmp_path)
+    assert caught.value.errno == errno.ENOSPC
+
+
 def test_as_many_bytes_are_tried_as_the_graph_takes(monkeypatch, tmp_path):
     """Where they find room, OpenVINO's own words stay, and nothing is left behind."""
     monkeypatch.setattr(openvino, "save_model", unsaved)

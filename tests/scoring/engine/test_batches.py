@@ -9,6 +9,7 @@ import torch
 from textmover.scoring.engine import batches
 from textmover.scoring.engine.batches import (
     BLOCK,
+    TextRows,
     best_fit,
     encoded_in_rows,
     pair_batches,
@@ -110,6 +111,20 @@ def test_texts_that_leave_much_of_a_row_empty_are_in_none(monkeypatch):
         found += group.names
         assert len(group.names) < 100  # none wait for ever
     assert sorted(found) == list(range(300))
+
+
+def test_a_text_goes_where_least_room_is_left():
+    assert best_fit([7, 6, 3, 4], capacity=10) == [[0, 2], [1, 3]]
+
+
+def test_rows_that_do_not_make_a_batch_full_are_empty():
+    tokens = tokenize(["1 2 3", "4 5"])
+    found = TextRows(Runner(), tokens.input_ids.numpy(), tokens.lengths.numpy(), [[1], [0]])
+    _, positions, numbers = found.tokens
+    assert found.batches == 1
+    assert found.starts.tolist() == [10, 0]
+    assert numbers.sum(axis=1).tolist() == [2, 3, 0, 0]
+    assert positions[1, :3].tolist() == [0, 1, 2]
 
 
 def test_the_first_group_is_small_and_so_are_those_of_wide_states(monkeypatch):
