@@ -2,21 +2,27 @@
 
 import csv
 import errno
+import functools
 import itertools
 import logging
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from textmover.modules.encoder.known_encoders import languages_of
+from textmover.modules.tokens import text_flags as text_flags_module
 from textmover.modules.tokens.text_flags import (
     MIN_SAME,
     MIN_UNITS,
     SCRIPT_LANGUAGES,
     _identifier,
+    _loaded_identifier,
     is_english,
     is_foreign,
     other_script,
@@ -194,13 +200,31 @@ def test_the_way_out_reads_the_examples(example, ways_out):
     assert (LETTERS in unusual(UNKNOWN, 1, [repr(example)], languages_of("multilingual-e5-small"))) is False
 
 
-def test_a_full_temporary_folder_is_told(monkeypatch):
+def test_the_identifier_of_the_cache_is_that_of_the_package():
+    package = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    package.set_languages([code for code in package.labels if len(code) == 2])
+    for text in TEXTS:
+        assert _identifier().rank(text) == package.rank(text)
+
+
+def test_threads_load_the_identifier_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        text_flags_module, "_loaded_identifier", functools.cache(lambda: (time.sleep(0.1), calls.append(1)))
+    )
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: _identifier(), range(4)))
+    assert calls == [1]
+
+
+def test_a_full_disk_is_told(monkeypatch, tmp_path):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("py3langid.langid.LanguageIdentifier.from_model_file", full)
     with pytest.raises(InputError, match=r"No space left on device\. .*TMPDIR"):
-        _identifier.__wrapped__()
+        _loaded_identifier.__wrapped__()
 
 
 def test_english_is_told_from_other_languages_by_the_words_of_its_grammar():

@@ -52,8 +52,8 @@ def build(layout: str, sha256: str, path: Path, write: Callable[[Path], None]) -
         _fill(folder, write)
     except OSError as error:
         raise InputError(
-            f"Expected space for the weights from {path}, but got: {error.strerror or error}. Set XDG_CACHE_HOME to a "
-            "folder that can be written."
+            f"Expected space for {path}, unpacked, but got: {error.strerror or error}. Set XDG_CACHE_HOME and TMPDIR "
+            "to folders that can be written."
         ) from error
     _temporary[sha256] = folder
     return folder

@@ -6,16 +6,19 @@ import functools
 import itertools
 import operator
 import re
-import string
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from textmover.files import file_sha256
+from textmover.modules.devices import new_lock
+from textmover.modules.encoder.conversion_cache import build, cached
 from textmover.modules.tokens.weighting import ENGLISH
 from textmover.types import InputError, SourcedReferences, TokenBatch, TokenTrait
 from textmover.types.word_splitting import SCRIPTS, folded
@@ -102,6 +105,13 @@ LOOK_ALIKES = {
 """Signs that only look like plain text, for metrics of English and for others. Both: Greek and Cyrillic letters next to
 Latin ones in a word. English: ligatures, full-width and mathematical letters. Others, whose tokenizers plainly read
 these, but split words at invisible signs: soft hyphens, joiners, strokes, marks of stress."""
+
+
+_LOADING = new_lock()
+
+IDENTIFIER_LAYOUT = "languages-1"
+IDENTIFIER_PARTS = ("nb_ptc", "nb_pc", "nb_classes", "tk_nextmove", "tk_output", "tk_row")
+"""Folder of the cache, and attributes of the language identifier that its files hold."""
 
 
 def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndarray]:
@@ -219,20 +229,29 @@ def _is_english(text: str) -> bool:
     )
 
 
-@functools.cache
 def _identifier() -> Any:
-    """Return the language identifier of ``py3langid`` for languages with a code of two letters."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
+    with _LOADING:  # one thread loads it, others wait
+        return _loaded_identifier()
 
-    try:
-        identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)  # unpacks to a temporary file
-    except OSError as error:
-        raise InputError(
-            f"Expected to be able to write temporary files, but got: {error.strerror}. Free some space, or name "
-            "another folder in the environment variable TMPDIR."
-        ) from error
-    identifier.set_languages([code for code in identifier.labels if len(code) == 2])
-    return identifier
+
+@functools.cache
+def _loaded_identifier() -> Any:
+    """Return the identifier of ``py3langid`` for codes of two letters, mapped from an unpacked copy in the cache."""
+    from py3langid.langid import MODEL_DIR, MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
+
+    packed = Path(MODEL_DIR, MODEL_FILE)
+
+    def unpack(folder: Path) -> None:  # takes half a second
+        identifier = LanguageIdentifier.from_model_file(packed, norm_probs=True)
+        identifier.set_languages([code for code in identifier.labels if len(code) == 2])
+        for name in IDENTIFIER_PARTS:
+            np.save(folder / f"{name}.npy", np.asarray(getattr(identifier, name)))
+
+    sha256 = file_sha256(packed)
+    folder = cached(IDENTIFIER_LAYOUT, sha256) or build(IDENTIFIER_LAYOUT, sha256, packed, unpack)
+    vectors, prior, classes, *automaton = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in IDENTIFIER_PARTS)
+    states, outputs, rows = (memoryview(one) for one in automaton)
+    return LanguageIdentifier(vectors, prior, classes.tolist(), states, outputs, norm_probs=True, tk_row=rows)
 
 
 @functools.cache
@@ -371,17 +390,3 @@ def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]])
         many = {text for text, count in answers.items() if count >= max(MIN_SAME, min(len(hypotheses) / 20, MAX_SAME))}
         flagged[:] = [text in many for text in hypotheses]
     return flagged
-
-
-def is_word_boundary(character: str) -> bool:
-    """Return whether a character is a word boundary in BERT's splitting: white space, punctuation, or Chinese.
-
-    The empty string, the end of an empty piece, also counts as a boundary.
-    """
-    return (
-        not character
-        or character.isspace()
-        or character in string.punctuation
-        or unicodedata.category(character).startswith("P")
-        or unicodedata.name(character, "").startswith("CJK")
-    )

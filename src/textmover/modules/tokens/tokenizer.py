@@ -17,12 +17,11 @@ import numpy as np
 import torch
 
 from textmover.modules.encoder.pretrained import TokenizerFile, load_tokenizer
-from textmover.modules.tokens.text_flags import is_word_boundary
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.modules.tokens.word_cache import Encoded, WordCache
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 from textmover.types.tokens import padding_mask
-from textmover.types.word_splitting import UNSPACED, is_unicode, legible
+from textmover.types.word_splitting import UNSPACED, is_unicode, is_word_boundary, legible
 
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
 """Types with byte-level tokenizers, in which a word at the start of a text needs a space before it for its usual id."""
