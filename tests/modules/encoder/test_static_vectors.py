@@ -275,7 +275,7 @@ def test_no_room_anywhere_is_an_error(tmp_path, monkeypatch):
     path = glove(tmp_path / "v")
     for name in ("mkdtemp", "mkstemp"):
         monkeypatch.setattr(conversion_cache.tempfile, name, full)
-    with pytest.raises(InputError, match=r"space for .*, unpacked, but got: No space left on device\. Set XDG_CACHE_HOME"):
+    with pytest.raises(InputError, match=r"space for .*, unpacked, .*: No space left on device\. Set XDG_CACHE_HOME"):
         StaticVectors.open(path)
 
 
