@@ -1,8 +1,8 @@
 """Arithmetic of the encoder while scoring, and the back-end that runs it; the layers behind it always use float32.
 
 ``exact`` is float32 within :data:`~textmover.scoring.backends.preparation.EXACT_BOUND` of torch, ``fast`` is bfloat16
-if the hardware supports it, ``int8`` uses 8-bit products on the CPU, and ``auto`` selects the fastest of them within
-:data:`AUTO_BOUND`. ``backend="auto"`` selects the fastest installed back-end.
+if the hardware supports it, ``int8`` uses 8-bit products on the CPU (8-bit weights with AMX), and ``auto`` selects the
+fastest of them within :data:`AUTO_BOUND`. ``backend="auto"`` selects the fastest installed back-end.
 """
 
 from __future__ import annotations

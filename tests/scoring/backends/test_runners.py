@@ -6,13 +6,15 @@ import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from textmover.scoring import EncoderMemory, Scorer
-from textmover.scoring.backends import graph, preparation
+from textmover.scoring.backends import graph, openvino, preparation
 from textmover.scoring.backends.graph import ArtefactRunner
 from textmover.scoring.backends.names import BackendError
 from textmover.scoring.backends.preparation import prepare, probe_states, set_backend
@@ -221,7 +223,9 @@ def test_an_export_leaves_the_model_as_it_was(tiny_metric, tmp_path):
 
 
 @pytest.mark.usefixtures("converted")
-def test_int8_is_close_and_a_text_keeps_its_vectors_in_any_company(tiny_metric, exported):
+@pytest.mark.parametrize(("amx", "tolerance"), [(False, 1e-5), (True, 0.02)])  # with AMX, vectors have 8 bits
+def test_int8_is_close_and_a_text_keeps_its_vectors_in_any_company(tiny_metric, exported, monkeypatch, amx, tolerance):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
     metric = tiny_metric()
     batch = metric.tokenize(TEXTS)
     (exact,), (coarse,) = states(metric, batch), states(metric, batch, backend=exported, precision="int8")
@@ -230,7 +234,20 @@ def test_int8_is_close_and_a_text_keeps_its_vectors_in_any_company(tiny_metric, 
     with torch.inference_mode():
         together = metric.encoder(batch)[0][2]
         alone = metric.encoder(metric.tokenize([TEXTS[2]]))[0][0]
-    torch.testing.assert_close(together[: len(alone)], alone, rtol=0, atol=1e-5)
+    torch.testing.assert_close(together[: len(alone)], alone, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("precision", "amx", "hint"), [("int8", False, "f32"), ("int8", True, "bf16"), ("exact", True, "f32")]
+)
+def test_vectors_are_bfloat16_beside_int8_weights_where_that_is_faster(monkeypatch, precision, amx, hint):
+    compiled = {}
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    core = SimpleNamespace(compile_model=lambda model, device, settings: compiled.update(settings))
+    monkeypatch.setattr(openvino, "_core", lambda: core)
+    runner = SimpleNamespace(precision=precision, streams=1, threads=1, folder=Path(), _graphs={})
+    openvino.Runner._compile(runner, None, in_rows=False)
+    assert compiled["INFERENCE_PRECISION_HINT"] == hint
 
 
 def test_other_weights_than_float32_are_refused(tiny_metric, exported):
