@@ -108,6 +108,11 @@ def test_a_complete_result_is_not_compared_with_what_is_gone(run, refused, texts
         ("mbr", "-i", "r.txt", "--num-candidates", "1", "--sources", "p", "--fit-on", "p", "--model", "twmd-b"),
         ("fit-idf", "--data", "p", "p", "--output", "idf.safetensors"),
         ("mbr", "--data", "p", "--data-format", "jsonl", "--fit-on", "p", "--model", "twmd-b"),
+        ("errors", "-i", "p", "r.txt", "--fit-on", "p", "--model", "twmd-b"),
+        ("compare", "-t", "p", "r.txt", "-r", "r.txt", "--fit-on", "p", "--model", "twmd-b"),
+        ("rank", "-t", "r.txt", "q.txt", "-r", "p", "--fit-on", "p", "--model", "twmd-b"),
+        ("evaluate", "--data", "p", "--fit-on", "p", "--model", "twmd-b"),
+        ("robustness", "-i", "p", "--fit-on", "p", "--model", "twmd-b"),
     ],
 )
 def test_what_is_read_once_is_named_once(refused, fifo, write, arguments):

@@ -24,6 +24,16 @@ COLUMN_FLAGS = {
 }
 """Flag of each field of :class:`~textmover.readers.segments.Columns`."""
 
+INPUTS = ("input", "hypotheses", "references", "sources", "data", "scores", "parses", "fit_on")  # options with files
+
+
+def check_inputs_once(options: argparse.Namespace) -> None:
+    """Raise an error if the options name an input twice that can be read only once, such as standard input."""
+    from textmover.readers.lines import check_once
+
+    values = [getattr(options, name, None) for name in INPUTS if name != "sources" or not getattr(options, "texts", ())]
+    check_once([path for value in values for path in ([value] if isinstance(value, str) else value or ())])
+
 
 def errors_with_flag_names(flags: Mapping[str, str] = COLUMN_FLAGS) -> AbstractContextManager[None]:
     """Name command-line flags in errors in place of the column fields or arguments behind them."""

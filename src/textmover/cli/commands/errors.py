@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from textmover.cli.options.input_tables import rows_of
-from textmover.readers.lines import check_once
 from textmover.readers.row_streams import GivenTexts, Row, Rows
 from textmover.report import error_spans
 from textmover.report.explanation.output import choose_target
@@ -43,7 +42,6 @@ def run(options: argparse.Namespace) -> int:
     format, path = choose_target(options, rows.paths, error_spans.SUFFIXES, ())
     columns = tuple(dict.fromkeys(options.keep_columns or ()))
     error_spans.check_kept(columns, format)
-    check_once([*rows.paths, options.fit_on])
     options.shard_size = CHUNK
     marks = functools.partial(_marks, columns, options.least_confidence, isinstance(rows, GivenTexts))
     target = None

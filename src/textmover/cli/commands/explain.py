@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from textmover.cli.options.input_tables import first_set_flag
 from textmover.modules.tokens.text_arguments import normalize_references
 from textmover.readers.column_flags import files_of
-from textmover.readers.lines import check_once, is_read_once, refuse_read_once
+from textmover.readers.lines import is_read_once, refuse_read_once
 from textmover.readers.row_streams import GivenTexts, Row, TextFiles
 from textmover.report.explanation import page
 from textmover.report.explanation.explanations import ExplainedLine
@@ -84,9 +84,7 @@ def _files(options: argparse.Namespace) -> TextFiles | None:
         raise InputError("Expected either two texts or -i with files, but got both: leave one out.")
     if len(hypotheses) > 1:
         raise InputError(f"Expected one file after --hypotheses, but got {len(hypotheses)}: name one system.")
-    files = TextFiles(hypotheses, references, source=options.sources)
-    check_once([*files.paths, options.fit_on])
-    return files
+    return TextFiles(hypotheses, references, source=options.sources)
 
 
 def _line_range(options: argparse.Namespace, form: str) -> tuple[int, int | None]:

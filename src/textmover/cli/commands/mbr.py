@@ -13,7 +13,6 @@ from functools import partial
 from textmover.cli.options.input_tables import refuse_table_options, source_of
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
 from textmover.readers.column_flags import errors_with_flag_names
-from textmover.readers.lines import check_once
 from textmover.runs.mbr_output import CandidateShard, candidate_shards, choice_line, choose_output, refuse_breaks
 from textmover.runs.score_output import said_at_end
 from textmover.runs.score_run import ShardWork, write_shards
@@ -42,7 +41,6 @@ def run(options: argparse.Namespace) -> None:
         sets = _sets(options)
     paths = [sets.path] if isinstance(sets, CandidateTable) else list(sets.paths)
     paths += [] if options.sources is None else [options.sources]
-    check_once([*paths, options.fit_on])
     target = choose_output(options, paths)
     if options.include_self is not None and options.references_column is not None:
         raise InputError(

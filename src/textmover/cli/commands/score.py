@@ -7,7 +7,6 @@ import logging
 import sys
 
 from textmover.cli.options.input_tables import rows_of
-from textmover.readers.lines import check_once
 from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
 from textmover.runs.score_output import Target, choose_target, said_at_end
 from textmover.runs.score_run import score_rows
@@ -30,7 +29,6 @@ def run(options: argparse.Namespace) -> None:
     # Not for several processes: Lightning and the worker processes handle signals themselves.
     with sigterm_as_interrupt():
         target = choose_target(options, rows.systems, rows.paths)
-        check_once([*rows.paths, options.fit_on])
         written = score_rows(options, rows, target)
         _report(options, target, written.summary, written.kept_shards)
 

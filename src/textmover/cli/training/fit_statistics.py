@@ -11,7 +11,6 @@ from typing import Any
 from textmover.checkpoints.statistics_files import size_of, unfitted_statistics
 from textmover.files import check_output
 from textmover.readers.column_flags import errors_with_flag_names
-from textmover.readers.lines import check_once
 from textmover.readers.segments import read_texts
 from textmover.scoring.metric_field_options import field_flag, given_fields, option_text
 from textmover.scoring.scorer import Scorer
@@ -31,7 +30,6 @@ def run(options: argparse.Namespace) -> None:
     output = check_output(options.output, options.data, (".safetensors",))
     if options.split is not None and options.column is None:
         raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
-    check_once(options.data)
     with errors_with_flag_names({"column": "--column"}):
         texts_by_file = [read_texts(path, options.column, split=options.split or "train") for path in options.data]
     texts = [text for file_texts in texts_by_file for text in file_texts]
