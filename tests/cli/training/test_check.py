@@ -1,8 +1,17 @@
 """``textmover check`` prints the problems of a table and writes a recipe that trains."""
 
+import functools
 import re
 
 import pytest
+
+from textmover.checkpoints.loading import load_metric
+
+
+@pytest.fixture(scope="module")
+def load_once():
+    """Loads a metric once for all commands, which only tokenise with it."""
+    return functools.cache(load_metric)
 
 
 @pytest.fixture
@@ -13,7 +22,8 @@ def table(write, embedded):
 
 
 @pytest.fixture
-def check(run, table):
+def check(run, table, load_once, monkeypatch):
+    monkeypatch.setattr("textmover.cli.training.check.load_metric", load_once)
     return lambda *more: run("check", "mine.csv", *more)
 
 
@@ -72,7 +82,8 @@ def test_a_table_that_cannot_be_trained_on_is_an_error(check, table, tmp_path, t
 
 
 @pytest.mark.parametrize("text", ['{"output": "a"\n', '[{"output": "a", "reference": "b", "rating": 1}]\n'])
-def test_a_table_of_which_no_row_can_be_read_says_why(run, write, text):
+def test_a_table_of_which_no_row_can_be_read_says_why(run, write, monkeypatch, text):
+    monkeypatch.setattr("textmover.cli.training.check.load_metric", None)  # none is loaded
     write("bad.jsonl", [text.strip()])
     assert "one JSON object a line, but got" in run("check", "bad.jsonl").complaint()
 

@@ -6,7 +6,9 @@ import argparse
 import re
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from textmover.checkpoints.hub import default_metric
 from textmover.checkpoints.loading import load_metric
@@ -27,15 +29,9 @@ def run(options: argparse.Namespace) -> None:
     output = check_output(options.output or f"{name}_recipe.yaml", [options.table], (".yaml", ".yml"))
     roles = ("hypothesis", "references", "score", "source", "annotator", "groups")
     columns = {role: getattr(options, f"{ROLES.get(role, role)}_column") for role in roles}
-    metric = load_metric(default_metric({}))
     with errors_with_flag_names({**COLUMN_FLAGS, "groups": "--group-column", "scale": "--scale"}):
-        result = check_table(
-            options.table,
-            columns,
-            lambda texts: text_flags(metric.tokenize(texts), getattr(metric, "languages", ())),
-            scale=_ends(options.scale),
-            runs=f"runs/{name}",
-        )
+        scale = _ends(options.scale)
+        result = check_table(options.table, columns, _flags, scale=scale, runs=f"runs/{name}")
         view = result.view()
         sys.stdout.write(f"{view.headline}\n\n")
         rows = [tuple(map(str, one)) for one in result.findings]
@@ -49,6 +45,11 @@ def run(options: argparse.Namespace) -> None:
     with atomic_file(output) as stream:
         stream.write(result.recipe)
     sys.stdout.write(f"\nRecipe: {output}. To train with it:\n  textmover train --config {shlex.quote(str(output))}\n")
+
+
+def _flags(texts: Sequence[str]) -> Mapping[str, Any]:
+    metric = load_metric(default_metric({}))  # a table that is refused needs none
+    return text_flags(metric.tokenize(texts), getattr(metric, "languages", ()))
 
 
 def _ends(values: list[str] | None) -> list[float] | None:

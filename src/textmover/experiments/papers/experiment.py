@@ -14,7 +14,7 @@ from textmover.experiments.papers import specification
 from textmover.meta_evaluation import Protocol
 from textmover.presets import preset_config
 from textmover.readers import judgements
-from textmover.readers.judgements.description import FIELDS, read_field
+from textmover.readers.judgements.description import FIELDS, built_in_files, read_field
 from textmover.safe_reading import YamlPosition, check_filled
 from textmover.scoring.lexical import LEXICAL
 from textmover.types import InputError, Judgements, plural
@@ -151,7 +151,7 @@ class Experiment:
         """Return the table description of a set, with the changes from its options."""
         spec = self.sets[name]
         beside = Path(self.origin).parent / spec.reader
-        built_in = spec.reader in judgements.built_in_descriptions()
+        built_in = spec.reader in built_in_files()
         description = judgements.load_description(spec.reader if built_in or not beside.is_file() else beside)
         changes = {}
         for key, value in spec.options.items():

@@ -199,7 +199,7 @@ def load_description(name: str | Path) -> SetDescription:
         >>> load_description(path).where
         {'split': ('test',)}
     """
-    built_in = _built_in_files()
+    built_in = built_in_files()
     if str(name) in built_in:
         return _parsed(load_yaml(built_in[str(name)].read_text(encoding="utf-8"), str(name)), f"{BUILT_IN}{name}")
     path = Path(name)
@@ -218,10 +218,11 @@ def built_in_descriptions() -> dict[str, SetDescription]:
         >>> built_in_descriptions()["wmt-da"].groups
         ('lp',)
     """
-    return {name: load_description(name) for name in _built_in_files()}
+    return {name: load_description(name) for name in built_in_files()}
 
 
-def _built_in_files() -> dict[str, Any]:
+def built_in_files() -> dict[str, Any]:
+    """Return the files of the built-in descriptions by name."""
     folder = files("textmover.readers.judgements") / "sets"
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".yaml")), key=lambda path: path.name)
     return {path.name.removesuffix(".yaml"): path for path in paths}
@@ -234,7 +235,7 @@ def _parsed(data: object, origin: str) -> SetDescription:
             "`hypothesis: output`."
         )
     check_keys(data, KEYS, origin)
-    base, built_in = data.pop("based_on", None), _built_in_files()
+    base, built_in = data.pop("based_on", None), built_in_files()
     if base is not None and (not isinstance(base, str) or base not in built_in):
         raise InputError(f"Expected `based_on` of {origin} to be {', '.join(built_in)}, but got {base!r}: choose one.")
     fields = {key: read_field(key, value, f"`{key}` of {origin}") for key, value in data.items()}
