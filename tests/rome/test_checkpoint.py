@@ -6,6 +6,7 @@ import pytest
 from textmover.checkpoints.classifier import classifier_folder, save_classifier
 from textmover.checkpoints.loading import load_checkpoint, load_metric
 from textmover.checkpoints.saving import save_checkpoint
+from textmover.modules.classifier import TextClassifier
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import Scorer
@@ -41,6 +42,34 @@ def test_overrides_of_a_checkpoint(fields, tmp_path):
         load_checkpoint(folder, features=("semantic",))
     with pytest.raises(InputError, match="did you mean `delta`"):
         load_checkpoint(folder, detla=0.9)
+
+
+def test_a_trained_scorer_tells_of_other_features(fields, classifier, tmp_path, caplog):
+    """A classifier that was trained anew in its folder, or another variant, changed scores without a word."""
+    said = "The scorer new-paper was trained with a different "
+
+    def saved(metric, name):
+        caplog.clear()
+        return save_checkpoint(metric.eval(), tmp_path / name, card="")
+
+    save_classifier(classifier, tmp_path / "classifier", card="")
+    fields |= {"features": ("semantic", "acceptability"), "acceptability": str(tmp_path / "classifier")}
+    metric = RomeMetric.from_config(RomeConfig(**fields, scorer="new-paper", weights="uniform"))
+    metric.take_part("acceptability", classifier)
+    folder = saved(metric, "rome")
+    load_metric(folder)
+    assert said not in caplog.text
+    changed = load_metric(folder, variant="align")
+    assert f"{said}variant," in caplog.text
+    saved(changed, "exported")
+    assert f"{said}variant," in caplog.text
+    changed.scorer.offset.data.fill_(0.7)
+    saved(changed, "trained")
+    assert said not in caplog.text
+    other = TextClassifier.untrained(classifier.metric, classifier.config)
+    save_classifier(other, tmp_path / "classifier", card="", overwrite=True)
+    load_metric(folder)
+    assert f"{said}acceptability," in caplog.text
 
 
 def test_what_is_not_finite_replaces_nothing(fields, tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from labelled_runs import fit, marked, write_tags
+from labelled_runs import fit, marked, over, write_tags
 from pytorch_lightning import seed_everything
 from scipy.optimize import minimize
 
@@ -12,6 +12,7 @@ from textmover.presets import build_metric, preset_config
 from textmover.scoring import save_checkpoint
 from textmover.training import MultiTaskModule, OptimizerConfig, RatingsModule, judge
 from textmover.training.base_module import FROZEN_STATES
+from textmover.training.export_after_fit import ExportOptions, finish_run
 from textmover.training.tasks.error_spans import BINS, ODDS, REACH, best_threshold, fit_odds
 from textmover.types import ErrorSpan
 
@@ -108,6 +109,27 @@ def test_probabilities_are_shares(trained):
     expected = sum(one.word_probabilities.sum() for one in found)
     happened = sum(isinstance(error, ErrorSpan) and not error.missing for one in items for error in one.errors)
     assert expected == pytest.approx(happened, rel=0.15)
+
+
+def test_a_head_is_calibrated_to_its_final_weights(tiny_encoder, tmp_path):
+    """Without a validation after the last step it marked nothing, or by the thresholds of an earlier epoch."""
+    heads = []
+    for judged in ({}, {"limit_val_batches": 0}, {"check_val_every_n_epoch": 2}):
+        seed_everything(1)
+        module = MultiTaskModule(overrides={"encoder": str(tiny_encoder), "freeze_layers": 3}, bfloat16="no")
+        fit(module, marked(write_tags(tmp_path / "tags.tsv", 40)), epochs=3, **judged)
+        module.finish()
+        heads.append(module.metric.error_head.state_dict())
+    for head in heads[1:]:
+        assert {name: one.tolist() for name, one in head.items()} == {k: v.tolist() for k, v in heads[0].items()}
+
+
+def test_a_head_is_calibrated_again_to_weights_that_are_part_untrained(tiny_encoder, tmp_path):
+    module, data = over(tiny_encoder, MultiTaskModule), marked(write_tags(tmp_path / "tags.tsv", 40))
+    finish_run(module, data, fit(module, data, epochs=1), ExportOptions(untrained_share=0.5), "")
+    scales = module.metric.error_head.scales.clone()
+    module.finish()
+    assert torch.equal(scales, module.metric.error_head.scales)
 
 
 def test_a_head_is_compared_with_the_one_that_training_starts_from(trained, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from labelled_runs import over, quiet_trainer, rated
+from pytorch_lightning.callbacks import ModelCheckpoint
 from safetensors.torch import load_file, save_file
 
 from data_files import write_table
@@ -239,6 +240,35 @@ def test_no_run_goes_on_with_other_data_unless_that_is_wanted(tiny_encoder, four
 )
 def test_a_run_goes_on_where_its_batches_are_the_same_or_others_are_wanted(tiny_encoder, four, changes):
     assert len(fit(four, tiny_encoder, four / "four.ckpt", **changes)) == 4
+
+
+def test_a_run_on_other_data_chooses_anew_and_tells_what_it_was_trained_on(tmp_path, tiny_encoder, caplog):
+    """What is held back now was trained on before, and the best weights were those of the other data."""
+    write_ratings(tmp_path / "ratings.tsv", 60)
+
+    def trained(steps: int, start: Path | None = None, **options):
+        data = rated(tmp_path / "ratings.tsv", **options)
+        data.resume_other_data = True
+        best = ModelCheckpoint(tmp_path, monitor="held-back/pearson", mode="max")
+        trainer = quiet_trainer(
+            max_steps=steps, val_check_interval=2, callbacks=[RandomState(), best], enable_checkpointing=True
+        )
+        trainer.fit(over(tiny_encoder, RatingsModule), data, ckpt_path=start, weights_only=True)
+        trainer.save_checkpoint(tmp_path / f"{steps}.ckpt")
+        return best.best_model_score, {name: one for name, one in data.describe().items() if "before" in name}
+
+    assert trained(2)[1] == {}
+    content = torch.load(tmp_path / "2.ckpt", weights_only=True)
+    (state,) = (one for one in content["callbacks"].values() if "best_model_score" in one)
+    state["best_model_score"].fill_(2.0)  # above any correlation
+    torch.save(content, tmp_path / "2.ckpt")
+    assert trained(4, tmp_path / "2.ckpt") == (2.0, {})
+    assert "chosen anew" not in caplog.text
+    score, about = trained(4, tmp_path / "2.ckpt", held_back=0.4)
+    assert score <= 1.0
+    assert "The data have changed: held-back may hold texts that the run before resuming was trained on" in caplog.text
+    assert about.keys() > {"before resuming, training files", "before resuming, not apart"}
+    assert trained(6, tmp_path / "4.ckpt", held_back=0.4)[1] == about
 
 
 def test_a_checkpoint_of_an_earlier_version_says_nothing_of_its_data(tiny_encoder, four):

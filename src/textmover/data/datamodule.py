@@ -60,6 +60,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         self.files = [name for names in (files or {}).values() for name in unique_files(names)]
         self.sources: dict[str, Source[Any]] = {}  # by name, after :meth:`setup`
         self.resume_other_data = False  # whether to allow resuming with other data or another batch size
+        self.earlier: dict[str, str] = {}  # for the model card: other data that a resumed run was trained on before
 
     @property
     def seed(self) -> int:
@@ -132,9 +133,8 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
 
     def describe(self) -> dict[str, str]:
         """Describe the data for the model card."""
-        if len(self.sources) == 1:
-            return next(iter(self.sources.values())).describe()
-        return {f"{name}, {key}": value for name, one in self.sources.items() for key, value in one.describe().items()}
+        named = [(f"{name}, " * (len(self.sources) > 1), one.describe()) for name, one in self.sources.items()]
+        return {f"{name}{key}": value for name, about in named for key, value in about.items()} | self.earlier
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:

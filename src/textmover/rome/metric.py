@@ -34,9 +34,6 @@ ACCEPTABILITY = "acceptability"  # feature computed by a classifier
 EXTERNAL = ("reader.", "acceptability.", "others.")
 """Name prefixes of weights that are excluded from state dicts: the configuration names their source."""
 
-FEATURE_ENTRIES = ("encoder", "layer", "parser", "variant", "trees", "acceptability")
-"""Signature entries compared with those of the features that the scorer was trained on."""
-
 
 class RomeMetric(ConfiguredMetric):
     r"""RoMe: :math:`\mathrm{score}(R, H) = f(F_{sem}, F_{ted}, F_g, \ldots)`.
@@ -87,6 +84,7 @@ class RomeMetric(ConfiguredMetric):
         if config.scorer in UNTRAINED:
             logger.warning("The scorer %s is untrained: its scores are meaningless until it is trained.", config.scorer)
         metric = cls(config, WordReader.from_config(config), build_scorer(config.scorer, config.features))
+        metric._warn_of_changed_features()
         if metric.languages != metric.reader.metric.languages:
             logger.warning("RoMe's parser and scorer support only English: use `twmd` for other languages.")
         return metric
@@ -131,15 +129,15 @@ class RomeMetric(ConfiguredMetric):
         self.others[_escape(name)] = part.requires_grad_(False).eval().to(self.device)
 
     def _warn_of_changed_features(self) -> None:
-        learned_from = {} if self.scorer is None else self.scorer.learned_from
-        own = self.signature.entries if learned_from else {}
-        if different := [name for name in FEATURE_ENTRIES if own.get(name) != learned_from.get(name)]:
+        """Warn if all features are loaded and the scorer was trained on others."""
+        if self.scorer is None or self.wanted_classifiers or not self.scorer.learned_from:
+            return
+        if different := self.scorer.other_features(self.signature.entries):
             logger.warning(
                 "The scorer %s was trained with a different %s, so its scores may be wrong: set `scorer` to mean, or "
                 "train a scorer on these features.",
-                self.config.scorer,
-                ", ".join(different),
-            )
+                self.config.scorer, ", ".join(different),
+            )  # fmt: skip
 
     # --- protocol -----------------------------------------------------------------------------------------------------
 
@@ -361,8 +359,9 @@ class RomeMetric(ConfiguredMetric):
 
     def save_files(self, folder: Path) -> dict[str, Any]:
         """Return the entries for ``config.json``; nothing else is written into ``folder``."""
-        network = None if self.scorer is None else self.scorer.config.to_dict()
-        return {"metric": self.config.to_dict(), "network": network}
+        scorer, entries = self.scorer, {"metric": self.config.to_dict(), "network": None}
+        trained = scorer and {"network": scorer.config.to_dict(), "learned_from": scorer.origin(self.signature.entries)}
+        return entries | (trained or {})
 
     @classmethod
     def load_files(cls, folder: Path, entries: Mapping[str, Any], overrides: Mapping[str, Any]) -> RomeMetric:
@@ -378,8 +377,11 @@ class RomeMetric(ConfiguredMetric):
             )
         config = RomeConfig.from_dict(entries["metric"]).override(**overrides)
         network = entries["network"]
-        scorer = None if network is None else FeatureScorer(ScorerConfig.from_dict(network))
-        return cls(config, WordReader.from_config(config), scorer)
+        learned_from = {**entries.get("learned_from", {})}
+        scorer = None if network is None else FeatureScorer(ScorerConfig.from_dict(network), learned_from=learned_from)
+        metric = cls(config, WordReader.from_config(config), scorer)
+        metric._warn_of_changed_features()
+        return metric
 
 
 def _drop_external_weights(metric: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:

@@ -93,6 +93,7 @@ def finish_run(
     if options.untrained_share:
         texts = data.training_texts(FITTING_TEXTS) if fitted_names(module.metric) else None
         module.metric = interpolate(module.metric, options.untrained_share, texts=texts, rated=_rated(module, data))
+        module.finish()  # calibrates a head that marks errors to the new weights
     if options.folder is None:
         for table in judge(module, data).tables():
             console().print(table)

@@ -268,9 +268,12 @@ class MultiTaskModule(BaseTrainingModule):
         super().on_validation_epoch_start()
 
     def finish(self) -> None:
-        """Make the trained metric ready to score, with a corpus mean of its final weights."""
+        """Make the trained metric ready to score, with a corpus mean and an error head fitted to its final weights."""
         super().finish()
         self._refit()
+        for task in self.tasks.values() if self._fitted_items and self._knows_data else ():
+            if isinstance(task, ErrorTask) and task.main:
+                task.calibrate(self.metric)
 
     def folders_beside(self, folder: Path, data: SourcesDataModule) -> list[Path]:
         """Return the folders of the classifiers, if they are exported."""
@@ -289,18 +292,19 @@ class MultiTaskModule(BaseTrainingModule):
                 save_classifier(classifier, classifier_folder, card=card, metric=f"../{folder.name}", overwrite=True)
                 logger.info("Classifier: %s", classifier_folder)
 
+    @property
+    def _knows_data(self) -> bool:
+        """Whether the trainer has the data that the module was fitted on, or no fit has taken place."""
+        known = ({}, trainer_checks.training_items(self.data.fingerprint)) if self._trainer is not None else ()
+        return self._fitted_items in known
+
     def _refit(self) -> None:
         """Refit weight-dependent statistics, since label and paraphrase batches do not update them.
 
         Data that the module was not fitted on leave them as they are, and a module without a trainer has no data.
         """
-        if self._trainer is None or self._fitted_items not in (
-            {},
-            trainer_checks.training_items(self.data.fingerprint),
-        ):
-            return
         names = [name for name in ("mean", "baseline") if self._encoder_learns and name in self.metric.statistics]
-        if names and not any(isinstance(task, RatingTask) for task in self.tasks.values()):
+        if names and self._knows_data and not any(isinstance(task, RatingTask) for task in self.tasks.values()):
             with self._autocast():
                 self.metric.fit(self.data.training_texts(FITTING_TEXTS), names=names)
 

@@ -163,8 +163,12 @@ def check_same_metric(module: BaseTrainingModule, saved: Mapping[str, Any]) -> N
         raise InputError(f"{misfit}: restore that encoder, or train without the checkpoint.")
 
 
-def check_resumed(module: BaseTrainingModule, content: Mapping[str, Any]) -> None:
-    """Refuse to resume from a checkpoint with other data or other optimiser groups."""
+EARLIER = "before resuming, "
+"""Prefix of what a model card says about other data that a resumed run was trained on before."""
+
+
+def check_resumed(module: BaseTrainingModule, content: dict[str, Any]) -> None:
+    """Refuse to resume from a checkpoint with other optimiser groups, or with other data unless that is wanted."""
     missing = [name for name in ("optimizer_states", "lr_schedulers") if name not in content]
     if missing:
         raise InputError(
@@ -186,17 +190,31 @@ def check_resumed(module: BaseTrainingModule, content: Mapping[str, Any]) -> Non
             f"{kinds[not by_depth]}: set `layer_decay` and `thaw` as there, or export it and name it as `metric` "
             "to start from."
         )
-    before, data = saved.get("fingerprint"), module.data
-    if before is None or data.resume_other_data:
+    before, data, described = saved.get("fingerprint"), module.data, saved.get("data") or {}
+    data.earlier = {name: value for name, value in described.items() if name.startswith(EARLIER)}
+    if before is None:
         return
     now = data.fingerprint
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    if changed:
+    if changed and not data.resume_other_data:
         name = changed[0]
         raise InputError(
             f"Expected the data of the checkpoint's run, but `{name}` is "
             f"{now.get(name, 'missing')} and was {before.get(name, 'missing')}: give the same data, or set "
             "`resume_other_data` (--resume_other_data true, in Python an attribute of the data module)."
+        )
+    if training_items(before) != training_items(now):
+        data.earlier |= {name if name in data.earlier else f"{EARLIER}{name}": one for name, one in described.items()}
+    if parts := [data.label(source, part) for source, part in data.judged if f"{source.name}: {part}" in changed]:
+        # Statistics on other parts cannot be compared: the best weights and early stopping begin anew.
+        monitors = {one.state_key for one in module.trainer.callbacks if getattr(one, "monitor", None) is not None}
+        content["callbacks"] = {key: one for key, one in content.get("callbacks", {}).items() if key not in monitors}
+        note = f"{' and '.join(parts)} may hold texts that the run before resuming was trained on"
+        data.earlier[f"{EARLIER}not apart"] = note
+        logger.warning(
+            "The data have changed: %s, so that agreement may look better than on new texts. The best weights are "
+            "chosen anew.",
+            note,
         )
 
 

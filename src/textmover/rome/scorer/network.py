@@ -28,6 +28,9 @@ from textmover.types import InputError, check_whole
 Activation = Literal["none", "relu", "tanh"]
 ACTIVATIONS = {"none": nn.Identity, "relu": nn.ReLU, "tanh": nn.Tanh}
 
+FEATURE_ENTRIES = ("encoder", "layer", "parser", "variant", "trees", "acceptability")
+"""Signature entries of the features that a scorer is trained on."""
+
 FEATURE_MEAN = 0.5  # assumed mean of the features for the initial biases
 
 
@@ -88,6 +91,7 @@ class FeatureScorer(nn.Module):
     Args:
         config: Features, layers, activations.
         seed: Seed of the initial weights.
+        learned_from: Signature of the features of its training, and the ``scorer``'s fingerprint; empty if unknown.
 
     Reference: Rony et al. 2022 (RoMe), section 3.4: a two-layer network with a sigmoid.
 
@@ -97,10 +101,11 @@ class FeatureScorer(nn.Module):
         torch.Size([1])
     """
 
-    def __init__(self, config: ScorerConfig, *, seed: int = 0) -> None:
+    def __init__(self, config: ScorerConfig, *, seed: int = 0, learned_from: Mapping[str, str] | None = None) -> None:
         super().__init__()
         self.config = config
-        self.learned_from: Mapping[str, str] = {}  # signature of the training features; empty if unknown
+        # Signature entries of the training features, and the fingerprint of the weights that they hold for as `scorer`.
+        self.learned_from: Mapping[str, str] = learned_from or {}
         sizes = list(pairwise((len(config.features), *config.hidden, 1)))
         # A separate generator leaves the global random state unchanged.
         generator = torch.Generator().manual_seed(seed)
@@ -173,6 +178,16 @@ class FeatureScorer(nn.Module):
     def fingerprint(self) -> str:
         """First eight hex digits of a hash of configuration and weights, for the signature."""
         return hashlib.sha256(json.dumps(self.entries(), sort_keys=True).encode()).hexdigest()[:8]
+
+    def other_features(self, signature: Mapping[str, str]) -> list[str]:
+        """Return the entries of a metric's signature that differ from those of the training features."""
+        return [name for name in FEATURE_ENTRIES if signature.get(name) != self.learned_from.get(name)]
+
+    def origin(self, signature: Mapping[str, str]) -> dict[str, str]:
+        """Return ``learned_from``, or for weights that were trained here, the entries of their metric's signature."""
+        if self.learned_from.get("scorer") == self.fingerprint:
+            return dict(self.learned_from)
+        return {name: signature[name] for name in FEATURE_ENTRIES if name in signature} | {"scorer": self.fingerprint}
 
     def entries(self) -> dict[str, Any]:
         """Return configuration and weights as plain values, for JSON."""
@@ -371,7 +386,8 @@ def _read_scorer(path: Path) -> FeatureScorer:
         scorer = FeatureScorer.from_entries(entries).eval()
         about = entries.get("about")
         signature = about.get("features", "") if isinstance(about, dict) else ""  # of the training features
-        scorer.learned_from = dict(part.split(":", 1) for part in str(signature).split("|") if ":" in part)
+        learned_from = dict(part.split(":", 1) for part in str(signature).split("|") if ":" in part)
+        scorer.learned_from = {**learned_from, "scorer": scorer.fingerprint} if learned_from else {}
         return scorer
     except (OSError, ValueError) as error:
         raise InputError(f"Expected {path} to hold a scorer network, but: {error}") from error

@@ -15,7 +15,9 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torchmetrics import Metric
 
+from textmover.data.batching import PartLoader
 from textmover.data.error_spans import MarkedBatch, MarkedSource
+from textmover.modules.devices import evaluating
 from textmover.modules.error_spans.head import ErrorHead, ErrorLogits, error_logits
 from textmover.training.sharding import gather_values
 from textmover.training.tasks.task import Task, TaskResult, check_fitted
@@ -94,6 +96,16 @@ class ErrorTask(Task[MarkedSource]):
             for side, rows in enumerate((~batch.of_source, batch.of_source)):
                 counts.update(side, kind, logits[rows], targets[rows])
         counts.items += len(batch)
+
+    @torch.no_grad()
+    def calibrate(self, metric: Any) -> None:
+        """Calibrate the head to the final weights on this process, which no validation may have judged."""
+        part, self.fitting = next(iter(self.source.parts)), True
+        self._collected = {part: _Counts(sync_on_compute=False).to(metric.device)}
+        with evaluating(metric):
+            for batch in PartLoader(self.source, part, metric.tokenize):
+                self.collect(part, metric, batch.to(metric.device))
+        self.judge(part)
 
     def judge(self, part: str) -> TaskResult | None:
         """Compute Matthews correlations of words (by tokens) and gaps at the best thresholds; calibrate the head."""
