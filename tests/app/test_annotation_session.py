@@ -62,7 +62,7 @@ def test_a_comment_is_saved_only_if_it_was_changed(folder):
     # A window that shows an older comment does not overwrite the one of another window.
     found = desk.comment(FILE, "Ada", "i0", "other", shown="")
     assert (found.refused, found.comment, found.shown) == (True, "other", "")
-    assert "another window has changed it" in text(found.status)
+    assert "another window saved others: copy yours" in text(found.status)
     assert project.said("Ada")["i0"].comment == "mine"
     assert not desk.comment(FILE, "Ada", "i0", "mine", shown="").refused, "the same request twice"
     desk.comment(FILE, "Ada", "i0", "", shown="mine")
@@ -338,6 +338,20 @@ def test_errors_are_saved_and_shown_again(folder):
     assert [(one["start"], one["severity"]) for one in given["errors"]] == [(0, "critical"), (4, "minor")]
     assert given["done"]
     assert "1 of 10 rated" in text(again.bar)
+
+
+def test_marks_that_another_window_has_changed_are_refused(folder):
+    desk = Session(folder, errors=True)
+    none, one, other = {"errors": []}, json.loads(marks((4, 7, "minor"))), json.loads(marks((0, 3, "major")))
+    first = {"shown": [none]}
+    assert not desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor"), **first), "w:1").refused
+    found = desk.mark(FILE, "Ada", "i0", marks((0, 3, "major"), **first), "v:1")
+    assert found.refused
+    assert "another window saved others: add yours to those shown now" in text(found.status)
+    assert [mark["start"] for mark in drawn(found.card)[0]["errors"]] == [4]
+    assert not desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor"), **first), "w:1").refused, "the same request twice"
+    both = marks((0, 3, "major"), (4, 7, "minor"), shown=[none, other, one])
+    assert not desk.mark(FILE, "Ada", "i0", both, "v:2").refused, "an earlier request of the window was saved"
 
 
 def test_marks_that_are_refused_are_taken_back(folder):

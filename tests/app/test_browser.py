@@ -542,6 +542,18 @@ def test_two_windows_of_one_annotator(folder, serve, visit):
     assert second.checked() == [1, 2, 0]
 
 
+def test_two_windows_do_not_overwrite_each_others_marks(folder, serve, visit):
+    server = serve(folder, "--annotator", "Ada", "--errors", "also", "--criteria", "fluency")
+    first, second = visit(server), visit(server)
+    for page in (first, second):
+        page.one(".tm-card")
+    for number, (page, said) in enumerate([(first, "1 error;"), (second, "Not saved."), (second, "2 errors;")]):
+        for _ in range(2):
+            page.all(".tm-w")[min(number, 1)].click()
+        page.until_text("#tm-status", said)
+    assert len(open_project(folder).said("Ada")["i0"].marks.errors) == 2
+
+
 def test_requests_wait_for_those_before_them(folder, serve, visit):
     page = visit(serve(folder))
     page.begin("Ada")

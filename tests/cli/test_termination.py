@@ -8,7 +8,7 @@ from tests.cli.shared import SIGNALS, send
 
 from textmover.report import error_spans
 from textmover.runs import distributed
-from textmover.runs.exit_codes_and_signals import Terminated, sigterm_as_interrupt
+from textmover.runs.exit_codes_and_signals import Terminated, exit_code_context, sigterm_as_interrupt
 from textmover.types import InputError
 
 
@@ -116,3 +116,15 @@ def test_other_threads_leave_it_alone():
     thread.start()
     thread.join(10)
     assert found == [signal.SIG_DFL]
+
+
+def test_an_interrupt_that_a_library_swallows_is_still_one(capsys):
+    with exit_code_context() as outcome:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise AttributeError("half imported") from None
+    assert (outcome.code, capsys.readouterr().err) == (130, "textmover: interrupted\n")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(AttributeError), exit_code_context():
+        raise AttributeError("an error of ours")

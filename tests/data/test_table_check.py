@@ -86,6 +86,18 @@ def flags(texts):
     return {"unknown": ["🦭" in one for one in texts], "script": ["утро" in one for one in texts]}
 
 
+def test_ratings_of_two_scales_are_found():
+    rows = clean_rows()
+    for row in rows[:120]:
+        row["rating"] *= 20
+    found = {one.problem: one for one in checked(rows).findings}["ratings from 1 to 5 among far higher ones"]
+    assert found[1:3] == (120, "row 121")
+    assert "set `scales: per-file`" in found.training
+    for number, row in enumerate(rows):  # one scale, with the worst rating most often
+        row["rating"] = max(0, number - 120)
+    assert not any(one.problem.startswith("ratings from") for one in checked(rows).findings)
+
+
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_a_problem_is_found_with_its_place(problem):
     change, count, first, training = PROBLEMS[problem]

@@ -11,6 +11,7 @@ from textmover.checkpoints.loading import load_metric
 from textmover.modules import MetricModel
 from textmover.modules.tokens.text_flags import side_flags
 from textmover.scoring import save_checkpoint
+from textmover.scoring.error_spans import spans
 from textmover.types import InputError, SourcedReferences, compared_texts
 
 HYPOTHESES = ["the small dog ran home", "she sells books", "tea and water", "snow in the garden"]
@@ -230,14 +231,15 @@ def test_the_best_candidate_is_in_the_target_language(scorer_of):
     assert (plain.counts, found.counts) == ({}, {"off target": 1})  # two candidates, neither of which is empty
 
 
-def test_every_word_outside_the_target_language_is_wrong(scorer_of):
+def test_every_word_outside_the_target_language_is_wrong(scorer_of, monkeypatch):
     """A copy of the source matches it word by word."""
+    monkeypatch.setattr(spans, "MASS", {"minor": np.inf})  # as a head that never saw such texts
     plain, found = (
         scorer_of(mode="source", **fields).errors([GERMAN, "Mark Smith"], sources=[GERMAN, "Mark Smith"])
         for fields in ({}, {"target_language": "en"})
     )
     assert [len(one) for one in (*plain, found[1])] == [0, 0, 0]
-    assert [GERMAN[error.start : error.end] for error in found[0]] == [GERMAN]
+    assert [(GERMAN[error.start : error.end], error.severity) for error in found[0]] == [(GERMAN, "critical")]
     assert "off target" in found[0].flags
 
 

@@ -192,10 +192,13 @@ class Project:
     def comment(self, annotator: str, key: str, text: str, *, seen: str = "", shown: str | None = None) -> Rated:
         """Save a comment unless another than the one ``shown`` has been saved meanwhile; see :meth:`rate`."""
         item = self._seen_item(key, seen)
-        return self._file(annotator).change(item.key, item.fingerprint, comment=text, shown=shown)
+        known = None if shown is None else [shown]
+        return self._file(annotator).change(item.key, item.fingerprint, comment=text, shown=known)
 
-    def mark(self, annotator: str, key: str, marks: Marks, *, seen: str = "") -> Rated:
-        """Save the errors of a text, and replace earlier marks of the annotator; see :meth:`rate`.
+    def mark(
+        self, annotator: str, key: str, marks: Marks, *, seen: str = "", shown: Sequence[Marks] | None = None
+    ) -> Rated:
+        """Save the errors of a text unless others than those ``shown`` have been saved meanwhile; see :meth:`rate`.
 
         Raises:
             InputError: Also if this project does not ask for errors, an error lies outside of the text, or two overlap.
@@ -203,7 +206,7 @@ class Project:
         if not self.errors:
             raise InputError("Expected a project that asks for errors, but this one does not: load the page again.")
         item = self._seen_item(key, seen)
-        return self._file(annotator).change(item.key, item.fingerprint, marks=marks.check(item.hypothesis))
+        return self._file(annotator).change(item.key, item.fingerprint, marks=marks.check(item.hypothesis), shown=shown)
 
     def _seen_item(self, key: str, seen: str) -> Item:
         """Return an item; raise an error if its texts have changed since they were seen."""

@@ -1,8 +1,8 @@
 """Storage of ratings and marked errors: one file per annotator, rewritten after every rating.
 
 Files are written atomically, so that a killed process leaves the ratings either before or after the current one. A lock
-keeps several processes from overwriting each other's changes. Of two windows, the later one decides on a rating or on
-the marks of a text; a comment that another window has changed is refused.
+keeps several processes from overwriting each other's changes. Of two windows, the later one decides on a rating; a
+comment is refused if another window has changed it, and so are marks.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from textmover.types import SEVERITIES, ErrorSpan, InputError
 from textmover.types.word_splitting import text_words
 
 RELOAD = "load the page again"
+ADD = "add yours to those shown now"
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Marks:
     errors: tuple[ErrorMark, ...] = ()
     rejected: tuple[ErrorSpan, ...] = ()
     done: bool = False
-    metric: str = ""
+    metric: str = field(default="", compare=False)
 
     @property
     def spans(self) -> tuple[ErrorSpan, ...]:
@@ -110,7 +111,7 @@ def parse_marks(entry: Any, metric: str | None = None) -> Marks:
         if not (isinstance(marked, list) and isinstance(rejected, list) and isinstance(done, bool)):
             raise TypeError("no marks")
         errors = [ErrorMark(_span(one), _span(one["suggested"]) if one.get("suggested") else None) for one in marked]
-        refused = tuple(map(_span, rejected))
+        refused = tuple(sorted(map(_span, rejected), key=lambda one: (one.start, one.end)))
     except (AttributeError, KeyError, TypeError) as error:
         raise InputError(
             f"Expected marks with `start`, `end` and a `severity` among {', '.join(SEVERITIES)}, but got "
@@ -275,12 +276,12 @@ class AnnotatorFile:
         *,
         ratings: Mapping[str, float] | None = None,
         comment: str | None = None,
-        shown: str | None = None,
         marks: Marks | None = None,
+        shown: Sequence[str | Marks] | None = None,
     ) -> Rated:
         """Update the ratings of an item and save them; drop earlier ones if the texts of the item have changed.
 
-        A comment is refused if the saved one is no longer the one that was ``shown``, since another window changed it.
+        A comment, or marks, are refused if the saved ones are not among those ``shown``: another window changed them.
         """
         if comment is not None and len(comment) > LONGEST_COMMENT:
             raise InputError(
@@ -292,11 +293,10 @@ class AnnotatorFile:
             before = saved.rated.get(key)
             if before is None or before.fingerprint != fingerprint:
                 before = Rated(key, fingerprint)
-            if shown is not None and before.comment not in (shown, comment):
-                raise InputError(
-                    "Expected the comment that the page showed, but another window has changed it: copy yours, and "
-                    f"{RELOAD}."
-                )
+            old, given = (before.comment, comment) if marks is None else (before.marks or Marks(), marks)
+            if shown is not None and old not in (*shown, given):
+                it, way_out = ("comment", f"copy yours, and {RELOAD}") if marks is None else ("marks", ADD)
+                raise InputError(f"Expected the {it} that the page showed, but another window saved others: {way_out}.")
             after = replace(
                 before,
                 ratings={**before.ratings, **(ratings or {})},

@@ -197,14 +197,16 @@ class Session:
         def save(project: Project, who: str) -> tuple[Rated, str]:
             saved = project.said(who).get(str(key))
             metric = self.suggestions.model or (saved.marks.metric if saved and saved.marks else "")
-            parsed = annotation.parse_marks(load_json(str(marks), "the marks"), metric)
+            given = load_json(str(marks), "the marks")
+            parsed = annotation.parse_marks(given, metric)
+            shown = list(map(annotation.parse_marks, given["shown"])) if "shown" in given else None
             suggested, _ = self.suggestions.of(project.items[project.find(key)])
             undecided = parsed.undecided(suggested)
             if parsed.done and undecided:
                 raise InputError(
                     f"Expected each suggestion to be accepted or rejected, but got {undecided} undecided: decide first."
                 )
-            return project.mark(who, str(key), parsed, seen=str(seen)), plural(len(parsed.errors), "error")
+            return project.mark(who, str(key), parsed, seen=str(seen), shown=shown), plural(len(parsed.errors), "error")
 
         return self._save_and_show(name, annotator, key, save, order)
 

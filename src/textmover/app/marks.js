@@ -13,6 +13,7 @@
   let drawn = null;
   let stored = null; // state of the marks on the server, as far as known
   let sent = {}; // state that was sent last, and its sequence number
+  let shown = []; // states that the server may hold if no other window has changed them
 
   const same = (one, other) => Boolean(one && other && one.start === other.start && one.end === other.end);
   const overlap = (one, other) => same(one, other) || (one.start < other.end && other.start < one.end);
@@ -79,7 +80,9 @@
   window.textmoverMarks = (key) => {
     sent = { marks: state() };
     sent.order = window.textmoverOrder(key, "marks", sent.marks);
-    return [sent.marks, sent.order];
+    const given = JSON.stringify({ ...JSON.parse(sent.marks), shown: shown.map((one) => JSON.parse(one)) });
+    shown = [...new Set([...shown, sent.marks])];
+    return [given, sent.order];
   };
   window.textmoverMarked = () => (text?.isConnected ? state() : null);
   window.textmoverUnsaved = () => {
@@ -217,7 +220,7 @@
   addEventListener("focusout", () => setTimeout(() => text?.isConnected && draw()));
 
   const begin = () => new MutationObserver(() => {
-    if (sent.order && find("#tm-status .tm-said")?.dataset.saved === sent.order) stored = sent.marks;
+    if (sent.order && find("#tm-status .tm-said")?.dataset.saved === sent.order) [stored, shown] = [sent.marks, [sent.marks]];
     const found = find("#tm-card .tm-marked");
     const at = find("#tm-card .tm-card")?.dataset.at;
     if (!found || at === drawn) return; // Gradio updates elements in place
@@ -226,6 +229,7 @@
     units = [...text.querySelectorAll(".tm-w, .tm-g")].map((node) => ({ node, from: Number(node.dataset.from), to: Number(node.dataset.to) }));
     marks = JSON.parse(text.dataset.marks);
     [stored, sent] = [state(), {}];
+    shown = [stored];
     [first, chosen, cursor] = [null, null, Math.min(1, units.length - 1)];
     draw();
   }).observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-at", "data-saved"] });

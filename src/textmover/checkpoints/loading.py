@@ -125,8 +125,8 @@ def load_metric(
     as_encoder = metric_named(overrides.get("encoder"))
     if as_encoder is not None:
         raise InputError(
-            f"Expected `encoder` to be an encoder, such as roberta-base, but got {as_encoder}, which is a metric: give "
-            "it as the metric instead, or leave `encoder` out."
+            f"Expected `encoder` to be an encoder, such as roberta-base, but got {as_encoder}, which is a metric: "
+            "name an encoder, or, to score with this metric, name it as the metric and leave `encoder` out."
         )
     folder = checkpoint_folder(name, revision)
     if folder is not None:

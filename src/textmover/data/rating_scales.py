@@ -29,6 +29,8 @@ MOST_BEYOND, MOST_FAR = 0.02, 0.05
 FEW, ENOUGH = 6, 20
 # Minimum width of all ratings relative to the scale of the others; the second for fewer than ENOUGH ratings.
 FAR, FARTHER = 2, 9
+# Minimum ratings on a narrow scale relative to those above it, as far as it is wide. Sets of one scale have at most 3.
+MANY_TIMES = 5
 
 
 def on_one_scale(
@@ -94,6 +96,27 @@ def scale_of(values: np.ndarray) -> tuple[float, float] | None:
     if narrow is None or (small and len({scale for scale in values if narrow[0] <= scale <= narrow[1]}) < 3):
         return None
     return narrow if covering_width > (FARTHER if small else FAR) * (narrow[1] - narrow[0]) else None
+
+
+def narrow_scale_of(values: np.ndarray) -> tuple[float, float] | None:
+    """Return the scale of some ratings among others on a far wider one; ``None`` if all may be of one scale.
+
+    Ratings on one scale do not stop so sharply: few are found above the narrow scale for as far as it is wide.
+
+    Example:
+        >>> narrow_scale_of(np.array([1.0, 2, 3, 4, 5] * 20 + [30, 60, 70, 80, 95] * 20))
+        (1, 5)
+    """
+    for low, high in SCALES:
+        inside = values[(values >= low) & (values <= high)]
+        counts = np.unique(inside, return_counts=True)[1]
+        far = values > 2 * high - low
+        sharp = len(inside) >= MANY_TIMES * ((values > high) & ~far).sum()
+        several = len(counts) > 2 and counts.max() < 0.8 * len(inside)  # not a heap of the worst rating alone
+        enough = min(len(inside), far.sum()) >= max(ENOUGH, MOST_FAR * len(values))
+        if enough and sharp and several and np.ptp(values) > FARTHER * (high - low):
+            return low, high
+    return None
 
 
 def split_by_range(segments: Sequence[Segment], bounds: Sequence[float] | None) -> tuple[list[Segment], list[Segment]]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textmover.data.leakage import HOLDS_TOGETHER, shared_with_training
-from textmover.data.rating_scales import over_annotators, scale_of, split_by_range
+from textmover.data.rating_scales import narrow_scale_of, over_annotators, scale_of, split_by_range
 from textmover.data.recipe_writer import FEWEST, filled_recipe, overrides_for, share_to_hold_back, template_for
 from textmover.data.split import BY_REFERENCE, split_held_back
 from textmover.readers.lines import refuse_read_once
@@ -154,6 +154,7 @@ def check_table(
     findings += found
     data |= {"held_back_by": by} if by != [*BY_REFERENCE] else {}
     reached = np.array([row.score for row in segments])
+    findings += _two_scales(read, reached)
     summary = f"ratings from {round(reached.min(), 2):g} to {round(reached.max(), 2):g}, mean {reached.mean():.3g}"
     summary += JOINED.get(data.get("annotators", ""), "")
     if (count := len(segments)) < FEW_RATINGS:
@@ -302,6 +303,15 @@ def _annotators(
         rows, training = sum(len(by[name]) for name in constant), "their ratings count as the mean"
         found.append(TableProblem("annotators who give one rating", rows, constant[0], training))
     return found, how
+
+
+def _two_scales(read: Sequence[tuple[str, Segment]], ratings: np.ndarray) -> list[TableProblem]:
+    if (narrow := narrow_scale_of(ratings)) is None:
+        return []
+    low, high = narrow
+    places = [place for place, row in read if low <= (row.score or 0) <= high]
+    way_out = "kept as one scale: put each scale into a file of its own, and set `scales: per-file`"
+    return _found(f"ratings from {low:g} to {high:g} among far higher ones", places, way_out)
 
 
 def _flagged(read: Sequence[tuple[str, Segment]], flags: Flags | None, *, chosen: bool) -> Iterator[TableProblem]:

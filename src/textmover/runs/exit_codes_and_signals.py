@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 
 DEVICES, TABLES = "textmover.modules.devices", "textmover.readers.csv_and_jsonl"
 """Loggers whose repeated messages are dropped: devices of metrics, and tables, which are read several times."""
@@ -71,7 +72,8 @@ def exit_code_context() -> Iterator[ExitStatus]:
     """Print user errors as one line on standard error with exit code 2; internal errors keep their traceback."""
     outcome = ExitStatus()
     try:
-        yield outcome
+        with _interrupts_kept():
+            yield outcome
         sys.stdout.flush()  # flush here, so that a closed pipe is handled below instead of at interpreter exit
     except BrokenPipeError:  # the reader of our output has stopped: discard the buffer
         with contextlib.suppress(OSError, ValueError):  # in tests, standard output may have no file descriptor
@@ -95,6 +97,29 @@ def exit_code_context() -> Iterator[ExitStatus]:
         if unusable is None:
             raise
         _report_error(str(unusable), outcome, 2)
+
+
+@contextlib.contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Raise :class:`KeyboardInterrupt` for errors after a Ctrl-C that a library swallowed, as NumPy's import does."""
+    before, received = signal.getsignal(signal.SIGINT), list[int]()
+    ours = threading.current_thread() is threading.main_thread() and before is signal.default_int_handler
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        signal.default_int_handler(number, frame)
+
+    if ours:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except Exception as error:
+        if received:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

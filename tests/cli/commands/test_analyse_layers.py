@@ -131,3 +131,8 @@ def test_a_file_that_no_option_names_is_not_replaced(run, command, write, name):
     path.unlink()
     for _ in range(2):  # its own are
         run(*command).ok()
+
+
+def test_a_metric_is_no_encoder(refused, data):
+    said = refused("analyse-layers", "--data", data, "--encoder", "textmover-static")
+    assert "which is a metric: name an encoder, or, to score with this metric, name it as the metric" in said

@@ -16,6 +16,7 @@ from textmover.terminal import print_table, progress_bars
 from textmover.types import plural
 
 NAME = "analyse-layers"  # name of the command, and the default name of its files
+FLAGS = {"column": "--column", "encoder": "--encoder"}
 HEADERS = ("centering", "layer", "baseline", "self-similarity", "intra-similarity")
 
 
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
         check_matplotlib()
     centerings = tuple(dict.fromkeys(options.centering))
     spec = LayerSpec("", NAME, options.data, options.column, centerings, options.texts, options.pairs)
-    with errors_with_flag_names({"column": "--column"}), progress_bars(shown=not options.quiet) as advance:
+    with errors_with_flag_names(FLAGS), progress_bars(shown=not options.quiet) as advance:
         analysis, encoder = analyse(spec, options.data, options.encoder, options, advance)
     rows = [(row.centering, str(row.layer), pick(row, *SIMILARITIES)) for row in analysis.rows]
     lines = [

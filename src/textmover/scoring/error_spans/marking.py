@@ -158,7 +158,7 @@ def _marked(
         flagged |= {"off target"} if foreign[row] else set()
         empty = is_punctuation(text, 0, len(text)) or not any(other.strip() for other in texts.texts)
         flagged |= {"empty"} if empty else set()
-        bare = lacks_words(text, texts.texts)
+        bare = lacks_words(text, texts.texts) or bool(foreign[row])
         marked_texts.append(_errors(text, words[row], chosen, scale.thresholds, tuple(sorted(flagged)), bare))
         start = rows.stop
     return marked_texts

@@ -67,7 +67,7 @@ def error_spans(
         missing: Probability of missing words before each word and after the last, ``[W + 1]``.
         thresholds: Probabilities from which words and gaps are marked.
         severities: Probability of each severity for each word, ``[W, 3]``; if ``None``, :data:`MASS` decides.
-        bare: Whether the text has no words at all, which is a critical error.
+        bare: Whether the text has no words at all, or none in the target language: a critical error.
 
     Example:
         >>> error_spans("A cat sat", [(0, 1), (2, 5), (6, 9)], np.array([0.1, 0.9, 0.8]), np.zeros(4), (0.5, 0.5))
