@@ -59,11 +59,7 @@ LIGHTNING_PACKAGES = ("jsonargparse", "lightning_fabric", "pytorch_lightning")
 
 
 WORD = re.compile(r"\w[\w./-]*")  # a single value, which jsonargparse has parsed dozens of times
-
-
-@functools.cache
-def _load_word(text: str) -> Any:
-    return load_yaml(text, "an option")
+_load_word = functools.cache(functools.partial(load_yaml, name="an option"))
 
 
 def _load(text: str, path: str = "") -> Any:
