@@ -49,6 +49,7 @@ for name in {"_make_fn_with_signature", "_apply_typechecker"} & set(vars(jaxtypi
 jaxtyping.install_import_hook("textmover.functional", "beartype.beartype")
 
 sys.dont_write_bytecode = False
+gc.set_threshold(20_000, 20, 20)  # what is imported is much to look through, and few objects of tests are garbage
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = """

@@ -243,6 +243,7 @@ def as_if_new() -> None:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(20_000, 20, 20)  # what is imported is much to look through
     preload()
     gc.collect()
     gc.freeze()  # nobody looks through the libraries again, which would copy their memory

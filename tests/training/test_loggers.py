@@ -56,7 +56,7 @@ def test_early_stopping_on_kendall_stops_where_nothing_is_gained(tmp_path, tiny_
     """No correlation grows by ten, so that patience ends it; by minus ten each one does."""
     options = {"monitor": "held-back/kendall", "mode": "max", "patience": 2, "min_delta": least}
     stopping = {"class_path": "pytorch_lightning.callbacks.EarlyStopping", "init_args": options}
-    assert run(tmp_path, tiny_encoder, more=[stopping], trainer__max_epochs=6) == 0
+    assert run(tmp_path, tiny_encoder, more=[stopping], trainer__max_epochs=6, trainer__limit_train_batches=3) == 0
     assert sum("held-back/kendall" in row for row in logged(tmp_path)) == epochs
 
 

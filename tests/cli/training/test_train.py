@@ -114,7 +114,7 @@ def test_a_second_run_names_the_metric_that_it_replaces_and_warns_once_of_empty_
     rows = [line.split("\t") for line in ratings.read_text().splitlines()]
     rows = [[*row[:2], "" if number % 9 == 5 else row[2], row[3]] for number, row in enumerate(rows)]
     ratings.write_text("".join("\t".join(row) + "\n" for row in rows))
-    config = recipe(tmp_path, tiny_encoder, ratings) | {"export": str(tmp_path / "metric")}
+    config = recipe(tmp_path, tiny_encoder, ratings, trainer__limit_train_batches=3)
     for replaced in (False, True):
         assert run(tmp_path, config, "--trainer.max_epochs", "1") == 0
         said = capsys.readouterr()

@@ -223,7 +223,7 @@ def test_relative_checkpoints_follow_the_root_of_each_run(tmp_path, config, monk
     monkeypatch.chdir(tmp_path)
     for callback in config["trainer"]["callbacks"]:
         callback["init_args"]["dirpath"] = "checkpoints"
-    config["trainer"] |= {"default_root_dir": "runs/one", "logger": False}
+    config["trainer"] |= {"default_root_dir": "runs/one", "logger": False, "limit_train_batches": 5}
     file = write_recipe(tmp_path / "recipe.yaml", config)
     for number, root in enumerate(("runs/one", "runs/two")):
         told = ["--trainer.default_root_dir", root, "--export", f"{root}/metric", "--seed_everything", str(number)]

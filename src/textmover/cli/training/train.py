@@ -7,6 +7,7 @@ training. The gain is printed with its confidence interval, and the checkpoint i
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import re
@@ -57,8 +58,14 @@ LIGHTNING_PACKAGES = ("jsonargparse", "lightning_fabric", "pytorch_lightning")
 """Packages whose errors concern the values of a recipe."""
 
 
+WORD = re.compile(r"\w[\w./-]*")  # a single value, which jsonargparse has parsed dozens of times
+_load_word = functools.cache(functools.partial(load_yaml, name="an option"))
+
+
 def _load(text: str, path: str = "") -> Any:
     """Parse the value of an option or a file; ``a:`` and ``{a}`` stay text, as in jsonargparse."""
+    if not path and WORD.fullmatch(text):
+        return _load_word(text)
     value = load_yaml(text, str(path) or "an option")
     is_text = isinstance(value, dict) and value and not path and ":" not in text.strip().removesuffix(":")
     return text if is_text else value
