@@ -71,12 +71,16 @@ def test_validation_items_that_share_their_first_text_are_counted_and_warned_of(
     assert "left out" not in caplog.text
 
 
-def test_a_warning_names_the_only_class_of_a_held_back_part(tmp_path, caplog):
+def test_a_warning_names_the_only_class_of_a_held_back_part_and_those_that_nothing_teaches(tmp_path, caplog):
     rows = [f"Sentence {n}.\t{n % 2}" for n in range(40)]
     training = write_table(tmp_path / "train.tsv", "sentence\tlabel", rows)
     held = write_table(tmp_path / "held.tsv", "sentence\tlabel", [f"Other {n}.\t1" for n in range(9)])
     read([training], "cola", validation=[held])
     assert "All 9 items of the held-back part are 'acceptable'" in caplog.text
+    assert "No item to train on" not in caplog.text
+    rows = [f"A premise {n}.\tText {n}.\t{n % 2}" for n in range(40)]
+    read([write_table(tmp_path / "nli.tsv", "premise\thypothesis\tlabel", rows)], "mnli")
+    assert "No item to train on is of the class contradiction" in caplog.text
 
 
 def test_a_file_with_two_paths_is_read_once(pairs):

@@ -323,6 +323,23 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tiny_encoder, tm
         assert torch.equal(tensor, resumed[name]), name
 
 
+def test_a_calibration_that_no_ratings_follow_is_told(tiny_encoder, tmp_path, caplog):
+    """The encoder changes under it: scores left the scale of the ratings without a word."""
+    data = pairs(write_pairs(tmp_path / "pairs.tsv", 60))
+    for fields, told in (({"calibrate": True}, 1), ({"calibrate": True, "freeze_layers": 3}, 0), ({}, 0)):
+        caplog.clear()
+        module = over(tiny_encoder, MultiTaskModule, overrides=fields)
+        fit(module, data, epochs=1, max_steps=1)
+        assert caplog.text.count("keeps the calibration of its training although no ratings are trained on") == told
+
+
+def test_labels_are_not_learned_with_rome(tiny_encoder, tmp_path):
+    overrides = {"parser": "none", "features": ["semantic"], "scorer": "new-paper", "weights": "uniform"}
+    module = MultiTaskModule("rome", overrides={"encoder": str(tiny_encoder), **overrides}, bfloat16="no")
+    with pytest.raises(InputError, match="Expected a transport metric to classify with, but got a RomeMetric"):
+        fit(module, pairs(write_pairs(tmp_path / "pairs.tsv", 60)), epochs=1)
+
+
 @pytest.mark.long
 def test_stages_are_chained_by_checkpoints(tiny_encoder, tmp_path):
     first = module(tiny_encoder, overrides={"centering": "corpus"})

@@ -300,7 +300,14 @@ class LabelsDataModule(SourcesDataModule):
         return [source]
 
     def _check_held_back(self, source: LabelledSource) -> None:
-        """Warn of validation files that share first texts with training, and of a held-back part of one class."""
+        """Warn of shared first texts, of classes without an item to train on, and of a held-back part of one class."""
+        learned = {item.label for item in source.items}
+        if missing := ", ".join(name for label, name in enumerate(source.classes) if label not in learned):
+            logger.warning(
+                "No item to train on is of the class %s, so a classifier will hardly predict it: add some, or leave it "
+                "out of `labels`.",
+                missing,
+            )
         known, held_back = {normalise_reference(item.texts[0]) for item in source.items}, source.parts[HELD_BACK]
         shared = sum(normalise_reference(item.texts[0]) in known for item in held_back)
         if shared and shared >= WORTH_A_WARNING * len(held_back):

@@ -214,6 +214,12 @@ class MultiTaskModule(BaseTrainingModule):
             )
         kinds = {type(source) for source in sources.values()}
         rated = RatedSource in kinds or getattr(self.metric.config, "calibrate", False)
+        if rated and RatedSource not in kinds and self._encoder_learns and not self.tasks:
+            logger.warning(
+                "%s keeps the calibration of its training although no ratings are trained on, so its scores are off "
+                "that scale: add a source of ratings, or set `calibrate` to false in `overrides`.",
+                self.start,
+            )
         self.metric = with_heads(self.metric, calibrate=rated, mark_errors=MarkedSource in kinds)
         super().build_tasks(data)
 
