@@ -263,7 +263,7 @@ def test_a_run_on_other_data_chooses_anew_and_tells_what_it_was_trained_on(tmp_p
     state["best_model_score"].fill_(2.0)  # above any correlation
     torch.save(content, tmp_path / "2.ckpt")
     assert trained(4, tmp_path / "2.ckpt") == (2.0, {})
-    assert "chosen anew" not in caplog.text
+    assert "chosen again" not in caplog.text
     score, about = trained(4, tmp_path / "2.ckpt", held_back=0.4)
     assert score <= 1.0
     assert "The data have changed: held-back may hold texts that the run before resuming was trained on" in caplog.text

@@ -206,14 +206,14 @@ def check_resumed(module: BaseTrainingModule, content: dict[str, Any]) -> None:
     if training_items(before) != training_items(now):
         data.earlier |= {name if name in data.earlier else f"{EARLIER}{name}": one for name, one in described.items()}
     if parts := [data.label(source, part) for source, part in data.judged if f"{source.name}: {part}" in changed]:
-        # Statistics on other parts cannot be compared: the best weights and early stopping begin anew.
+        # Statistics on other parts cannot be compared: the best weights and early stopping start over.
         monitors = {one.state_key for one in module.trainer.callbacks if getattr(one, "monitor", None) is not None}
         content["callbacks"] = {key: one for key, one in content.get("callbacks", {}).items() if key not in monitors}
         note = f"{' and '.join(parts)} may hold texts that the run before resuming was trained on"
         data.earlier[f"{EARLIER}not apart"] = note
         logger.warning(
             "The data have changed: %s, so that agreement may look better than on new texts. The best weights are "
-            "chosen anew.",
+            "chosen again.",
             note,
         )
 
