@@ -151,10 +151,9 @@ def check_table(
     side = BY_REFERENCE[0] if columns.references else "source"
     by = list(dict.fromkeys([side, *(name for name in columns.groups if name != annotator)]))
     found, share = _held_back(segments, by)
-    findings += found
-    data |= {"held_back_by": by} if by != [*BY_REFERENCE] else {}
     reached = np.array([row.score for row in segments])
-    findings += _two_scales(read, reached)
+    findings += [*found, *_two_scales(read, reached)]
+    data |= {"held_back_by": by} if by != [*BY_REFERENCE] else {}
     summary = f"ratings from {round(reached.min(), 2):g} to {round(reached.max(), 2):g}, mean {reached.mean():.3g}"
     summary += JOINED.get(data.get("annotators", ""), "")
     if (count := len(segments)) < FEW_RATINGS:
