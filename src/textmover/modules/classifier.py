@@ -179,25 +179,16 @@ class ClassifierHead(nn.Module):
             return self.outputs(u)
 
 
-def _check_encoder(metric: Any) -> None:
-    if not hasattr(metric, "layers"):
-        raise InputError(
-            f"Expected a transport metric to classify with, but got a {type(metric).__name__}: choose a preset such as "
-            "twmd."
-        )
-    if not isinstance(metric.encoder, Encoder) or not isinstance(metric.tokenizer, Tokenizer):
-        raise InputError(
-            "Expected a metric on a pretrained encoder to classify with, but got one on static vectors: choose another "
-            "`encoder`."
-        )
-
-
 class TextClassifier(nn.Module):
     """Classification head on a metric's encoder, layers and tokenizer, which are shared, so training changes them."""
 
     def __init__(self, metric: MetricModel, head: ClassifierHead) -> None:
         super().__init__()
-        _check_encoder(metric)
+        if not isinstance(metric.encoder, Encoder) or not isinstance(metric.tokenizer, Tokenizer):
+            raise InputError(
+                "Expected a metric on a pretrained encoder to classify with, but got one on static vectors: choose "
+                "another `encoder`."
+            )
         self.metric, self.head, self.config = metric, head, head.config
         self.template = PairTemplate.of(metric.tokenizer) if self.config.encoding == "joint" else None
         self.limit: int = metric.tokenizer.max_length
@@ -210,7 +201,11 @@ class TextClassifier(nn.Module):
     @classmethod
     def untrained(cls, metric: MetricModel, config: ClassifierConfig) -> TextClassifier:
         """Build a classifier with an untrained head."""
-        _check_encoder(metric)
+        if not hasattr(metric, "layers"):
+            raise InputError(
+                f"Expected a transport metric to classify with, but got a {type(metric).__name__}: choose a preset "
+                "such as twmd."
+            )
         return cls(metric, ClassifierHead(config, metric.encoder.dimension * metric.layers.width_factor))
 
     @property
