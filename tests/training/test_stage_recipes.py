@@ -106,7 +106,7 @@ def replaced(value: Any, folder: Path) -> Any:
     if not isinstance(value, dict):
         return value
     found = {key: replaced(one, folder) for key, one in value.items()}
-    found |= {"held_back": max(value["held_back"], 0.1)} if "held_back" in value else {}  # the files are small
+    found |= {"held_back": max(value["held_back"], 0.2)} if "held_back" in value else {}  # the files are small
     found |= {"records": min(value["records"], 100)} if isinstance(value.get("records"), int) else {}
     for key in {"train", "validation", "texts"} & set(value):
         if isinstance(value[key], list) and all(re.search("[/:]", name) for name in value[key]):

@@ -13,6 +13,7 @@ from textmover import Scorer
 from textmover.checkpoints.averaging import as_token_table
 from textmover.checkpoints.saving import save_checkpoint
 from textmover.cli.main import main as textmover
+from textmover.cli.training.train import _load
 from textmover.cli.training.train import main as train
 from textmover.training import RatingsModule
 from textmover.training.trainer_checks import NotFiniteError
@@ -120,6 +121,12 @@ def test_a_second_run_names_the_metric_that_it_replaces_and_warns_once_of_empty_
         said = capsys.readouterr()
         assert (f"Replaced: {tmp_path / 'metric'}\n" in said.out) == replaced
         assert said.err.count("had an empty or unreadable") == 1
+
+
+def test_values_of_options_are_yaml_and_lists_are_new_each_time():
+    found = {text: _load(text) for text in ("true", "12", "1.5e-3", "a.b/c-d", "null", "a:", "{a}", "{a: 1}")}
+    assert list(found.values()) == [True, 12, 1.5e-3, "a.b/c-d", None, "a:", "{a}", {"a": 1}]
+    assert [_load(text) is _load(text) for text in ("[1]", "{a: 1}", "- 1", "[]")] == [False] * 4
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
