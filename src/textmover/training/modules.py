@@ -300,7 +300,7 @@ class MultiTaskModule(BaseTrainingModule):
 
     @property
     def _knows_data(self) -> bool:
-        """Whether the trainer has the data that the module was fitted on, or no fit has taken place."""
+        """True if the trainer has the data that the module was fitted on, or no fit has taken place."""
         known = ({}, trainer_checks.training_items(self.data.fingerprint)) if self._trainer is not None else ()
         return self._fitted_items in known
 
