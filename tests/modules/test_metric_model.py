@@ -471,6 +471,9 @@ def test_texts_are_read_together_under_batch_centring(tiny_metric):
     metric = tiny_metric(centering="batch")
     hypotheses, references = metric.tokenize(HYPOTHESES), metric.tokenize(REFERENCES)
     assert metric.text_features(hypotheses) is None
+    for call, sides in ((metric, (None, None)), (metric.pair_scores, (None, None)), (metric, (hypotheses, None))):
+        with pytest.raises((TypeError, InputError), match=r"with centering='batch' give token|give one of them"):
+            call(*sides)
     with torch.no_grad():
         together = metric(hypotheses, references).score
         alone = metric(hypotheses.select([0]), references.select([0])).score

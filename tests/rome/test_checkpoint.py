@@ -46,7 +46,7 @@ def test_overrides_of_a_checkpoint(fields, tmp_path):
 
 def test_a_trained_scorer_tells_of_other_features(fields, classifier, tmp_path, caplog):
     """A classifier that was trained anew in its folder, or another variant, changed scores without a word."""
-    said = "The scorer new-paper was trained with a different "
+    said = "The scorer new-paper was trained on features that differ in "
 
     def saved(metric, name):
         caplog.clear()

@@ -221,14 +221,14 @@ class MetricModel(EncoderMetric):
             ValueError: If their numbers differ.
             TypeError: If one side is tokens and the other features.
         """
-        check_pairs(hypotheses, references)
         if isinstance(hypotheses, TokenBatch) and isinstance(references, TokenBatch):
             hypotheses, references = self.pair_features(hypotheses, references)
         if not isinstance(hypotheses, TokenEmbeddings) or not isinstance(references, TokenEmbeddings):
             raise TypeError(
                 "Expected hypotheses and references both as token batches or both as token embeddings, but got "
-                f"{type(hypotheses).__name__} and {type(references).__name__}."
+                f"{type(hypotheses).__name__} and {type(references).__name__}: with centering='batch' give tokens."
             )
+        check_pairs(hypotheses, references)
         with torch.autocast(references.vectors.device.type, enabled=False):
             values, flags = self.pair_values(hypotheses, references)
             recall, precision, f = (values if self.baseline is None else self.baseline(values)).unbind(dim=1)
@@ -242,7 +242,7 @@ class MetricModel(EncoderMetric):
         self, hypotheses: TokenBatch, references: TokenBatch | None = None, sources: TokenBatch | None = None
     ) -> PairScores:
         """Score hypotheses against references, sources, or both combined, with gradients."""
-        if references is not None and sources is None:
+        if sources is None and (references is not None or hypotheses is None):
             return self.pair_scores(hypotheses, references)
         if sources is None:
             raise InputError("Expected references, sources or both, but got neither: give one of them.")
@@ -339,14 +339,14 @@ class MetricModel(EncoderMetric):
 
     def pair_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[TokenEmbeddings, TokenEmbeddings]:
         """Compute the features of both sides in one pass through the encoder."""
+        check_pairs(hypotheses, references)
         hypotheses, references = with_embeddings(self.encoder, hypotheses, references)
         joint = TokenBatch.concatenate([hypotheses, references])
         vectors = self.token_vectors(joint)
         if self.training:
             self.centering.track(vectors, joint.mask)
-        count = len(hypotheses)
-        features = self._features(vectors[:count, : hypotheses.mask.shape[1]], hypotheses)
-        return features, self._features(vectors[count:, : references.mask.shape[1]], references)
+        features = self._features(vectors[: len(hypotheses), : hypotheses.mask.shape[1]], hypotheses)
+        return features, self._features(vectors[len(hypotheses) :, : references.mask.shape[1]], references)
 
     def _features(self, vectors: Tensor, batch: TokenBatch) -> TokenEmbeddings:
         with torch.autocast(vectors.device.type, enabled=False):

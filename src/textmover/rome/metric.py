@@ -134,8 +134,8 @@ class RomeMetric(ConfiguredMetric):
             return
         if different := self.scorer.other_features(self.signature.entries):
             logger.warning(
-                "The scorer %s was trained with a different %s, so its scores may be wrong: set `scorer` to mean, or "
-                "train a scorer on these features.",
+                "The scorer %s was trained on features that differ in %s, so its scores may be wrong: set `scorer` to "
+                "mean, or train a scorer on these features.",
                 self.config.scorer, ", ".join(different),
             )  # fmt: skip
 

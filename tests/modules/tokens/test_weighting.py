@@ -7,7 +7,7 @@ import torch
 
 from textmover.modules.config import MetricConfig, SpecialTokens
 from textmover.modules.tokens.weighting import TokenWeighting, needs_traits
-from textmover.types import TokenEmbeddings, TokenTrait
+from textmover.types import InputError, TokenEmbeddings, TokenTrait
 
 # [CLS] a b [SEP] -, [CLS] [SEP] - - -, and a text that has a special token in its midst.
 SPECIAL = torch.tensor([[1, 0, 0, 2, 0], [1, 2, 0, 0, 0], [1, 0, 2, 0, 2]], dtype=torch.int8)
@@ -146,6 +146,13 @@ def test_a_text_whose_weights_are_all_0_is_weighed_uniformly_and_marked():
     side = weighting(TokenEmbeddings(VECTORS, TEXT.mask, TEXT.special, everywhere), "reference")
     assert side.unweighted.tolist() == [True, False]
     assert side.weights[0].tolist() == pytest.approx([1 / 7] * 7)
+
+
+@pytest.mark.parametrize("weights", ["idf", "tf-idf"])
+def test_unfitted_idf_weights_are_an_error_with_the_way_out(weights):
+    """They were uniform without a word, under a signature with idf, in loops that call the metric itself."""
+    with pytest.raises(InputError, match=r"idf weights to be fitted.* call `fit\(texts\)`"):
+        weighting_of(weights=weights)(TEXT, "reference")
 
 
 @pytest.mark.parametrize("source", ["corpus", "references", "sides"])
