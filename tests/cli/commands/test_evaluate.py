@@ -107,6 +107,14 @@ def test_models_overlap_and_ready_scores_beside_one_another(
         assert all(name in out for name in by_name)
 
 
+def test_a_warning_names_the_target_language(run, write, tiny_encoder):
+    sentences = ("The book is lying on the table", "We missed the train and had to wait", "The dog sleeps in the house")
+    rows = ["hypothesis\treference\tscore", *(f"{one}.\tDer Hund.\t{place}" for place, one in enumerate(sentences))]
+    flags = ("--encoder", tiny_encoder, "--target-language", "de")
+    said = run("evaluate", "--data", write("own.tsv", rows), *flags).err
+    assert "3 segments had a hypothesis in another language than de, which scores as an empty text" in said
+
+
 def test_the_table_of_scores_has_the_sources(run, write, tmp_path):
     rows = [
         "hypothesis\treference\tsource\tscore\tbleu",
