@@ -149,12 +149,14 @@ class TestIntervals:
             )
             assert (one.value, one.low, one.high) == pytest.approx(alone[:3], abs=1e-12)
 
-    def test_same_by_references_as_by_items(self):
+    def test_same_by_references_and_by_sources_as_by_items(self):
         judgements, metrics = judged()
         without = dataclasses.replace(judgements, items=None)
         bare = dataclasses.replace(without, references=((),) * len(judgements))
-        results = [evaluate(one, metrics, samples=50, permutations=0).metrics[0] for one in (judgements, without, bare)]
-        assert results[0].low == results[1].low != results[2].low
+        by_source = dataclasses.replace(bare, sources=tuple(references[0] for references in judgements.references))
+        sets = (judgements, without, by_source, bare)
+        results = [evaluate(one, metrics, samples=50, permutations=0).metrics[0] for one in sets]
+        assert results[0].low == results[1].low == results[2].low != results[3].low
 
     @pytest.mark.parametrize("statistic", ["acc23", "tau23"])
     def test_pairwise_draws_by_hand(self, statistic):

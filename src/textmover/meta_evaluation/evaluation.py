@@ -129,12 +129,14 @@ def choose_dimension(judgements: Judgements, dimension: str | None) -> str:
 
 
 def draw_labels(judgements: Judgements) -> tuple[str, ...]:
-    """Return the bootstrap cluster of each text: its group and item, or its references if items are unknown."""
+    """Return the bootstrap cluster of each text: its group and item, or its references, or its source."""
     if judgements.items is not None:
         return tuple(f"{group}\n{item}" for group, item in zip(judgements.groups, judgements.items, strict=True))
+    sources = judgements.sources or ("",) * len(judgements)
+    texts = [references or (source,) for references, source in zip(judgements.references, sources, strict=True)]
     return tuple(
-        "\n".join(("references", group, *references)) if references else f"alone\n{row}"
-        for row, (group, references) in enumerate(zip(judgements.groups, judgements.references, strict=True))
+        "\n".join(("references", group, *compared)) if any(compared) else f"alone\n{row}"
+        for row, (group, compared) in enumerate(zip(judgements.groups, texts, strict=True))
     )
 
 

@@ -56,14 +56,17 @@ def score_together(
     return {metric: joined_scores(part_scores) for metric, part_scores in parts.items()}
 
 
-def warn_of_flags(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
-    """Log one warning per flag and number of flagged segments of a set, for all metrics that share them."""
-    metrics: dict[tuple[str, int], list[str]] = {}
+def warn_of_flags(
+    name: str, counts: Mapping[str, Mapping[str, int]], scorers: Mapping[str, Scorer] | None = None
+) -> None:
+    """Log one warning per flag and number of flagged segments of a set, for all metrics that share the message."""
+    metrics: dict[str, list[str]] = {}
     for metric, kinds in counts.items():
         for kind, count in kinds.items():
-            metrics.setdefault((kind, count), []).append(metric)
-    for (kind, count), names_of_metrics in metrics.items():
-        logger.warning("%s, scored with %s: %s.", name, ", ".join(names_of_metrics), unusual(kind, count))
+            message = unusual(kind, count, metric=scorers[metric].metric if scorers else None)
+            metrics.setdefault(message, []).append(metric)
+    for message, names_of_metrics in metrics.items():
+        logger.warning("%s, scored with %s: %s.", name, ", ".join(names_of_metrics), message)
 
 
 def joined_scores(parts: Sequence[SegmentScores]) -> SegmentScores:

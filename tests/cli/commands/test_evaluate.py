@@ -107,6 +107,28 @@ def test_models_overlap_and_ready_scores_beside_one_another(
         assert all(name in out for name in by_name)
 
 
+def test_a_warning_names_the_target_language(run, write, tiny_encoder):
+    sentences = ("The book is lying on the table", "We missed the train and had to wait", "The dog sleeps in the house")
+    rows = ["hypothesis\treference\tscore", *(f"{one}.\tDer Hund.\t{place}" for place, one in enumerate(sentences))]
+    flags = ("--encoder", tiny_encoder, "--target-language", "de")
+    said = run("evaluate", "--data", write("own.tsv", rows), *flags).err
+    assert "3 segments had a hypothesis in another language than de, which scores as an empty text" in said
+
+
+def test_the_table_of_scores_has_the_sources(run, write, tmp_path):
+    rows = [
+        "hypothesis\treference\tsource\tscore\tbleu",
+        *(f"a{one}\t\tq{one}\t{one}\t{one * one}" for one in range(1, 6)),
+    ]
+    flags = ("evaluate", "--data", write("own.tsv", rows), "--source-column", "source")
+    run(*flags, "--metric-column", "bleu").ok()
+    table = [line.split("\t") for line in (tmp_path / "own.scores.tsv").read_text().splitlines()]
+    assert table[0] == ["hypothesis", "source", "human_score", "bleu"]
+    assert [line[1] for line in table[1:]] == [f"q{one}" for one in range(1, 6)]
+    run(*flags, "--scores", "own.scores.tsv", "--output", "again.tsv").ok()
+    assert (tmp_path / "again.tsv").read_text() == (tmp_path / "own.scores.tsv").read_text()
+
+
 def test_scores_in_a_column_need_no_model(run, write):
     rows = ["hypothesis\treference\tscore\tbleu", *(f"a{one}\tb\t{one}\t{one * one}" for one in range(1, 6))]
     ended = run("evaluate", "--data", write("own.tsv", rows), "--metric-column", "bleu").ok()

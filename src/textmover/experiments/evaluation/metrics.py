@@ -135,7 +135,7 @@ class Metrics:
             results = score_together(
                 self.scorers, *texts, self._memory, on_progress, lambda results: take(rows_of(results))
             )
-            warn_of_flags(judgements.name, {name: result.counts for name, result in results.items()})
+            warn_of_flags(judgements.name, {name: result.counts for name, result in results.items()}, self.scorers)
             rows = rows_of(results)
         for baseline, _ in baseline_scores(judgements, self.baselines, on_progress):
             rows.append(baseline)

@@ -18,7 +18,7 @@ from textmover.files import atomic_file, check_output, check_unnamed, write_outp
 from textmover.meta_evaluation import MetricScores
 from textmover.readers.column_flags import COLUMN_OPTIONS, errors_with_flag_names
 from textmover.readers.judgements import READERS, SetDescription, load_description, read_judgements, read_scores
-from textmover.readers.judgements.metric_scores import as_written
+from textmover.readers.judgements.metric_scores import as_written, text_columns
 from textmover.readers.public_sets.catalogue import place_of
 from textmover.readers.row_streams import check_distinct
 from textmover.readers.segments import OptionalColumn
@@ -204,17 +204,13 @@ def partial_table(path: Path) -> Path:
 def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path, *, final: bool = True) -> None:
     """Write the scores of a set as tab-separated values that textmover can read.
 
-    Columns: group, item and system if present, hypothesis, reference (reference_2, … for further references),
-    human_<dimension>, and one column for each metric. Numbers have all digits of a float64.
+    Columns: group, item and system if present, the texts, human_<dimension>, and one column for each metric. Numbers
+    have all digits of a float64.
     A ``final`` table warns of changed texts, and is printed if it cannot be written.
     """
     groups = judgements.groups if len(set(judgements.groups)) > 1 else None
     optional = {"group": groups, "item": judgements.items, "system": judgements.systems}
-    texts: dict[str, Sequence[str]] = {name: values for name, values in optional.items() if values is not None}
-    texts["hypothesis"] = judgements.hypotheses
-    for place in range(max(map(len, judgements.references), default=0)):
-        name = "reference" if place == 0 else f"reference_{place + 1}"
-        texts[name] = [one[place] if place < len(one) else "" for one in judgements.references]
+    texts = {name: values for name, values in optional.items() if values is not None} | text_columns(judgements)
     numbers: dict[str, np.ndarray] = {f"human_{name}": values for name, values in judgements.ratings.items()}
     numbers |= {row.name: np.asarray(row.scores) for row in rows}
     cells = [list(map(as_written, column)) for column in texts.values()]

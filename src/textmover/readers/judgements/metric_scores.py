@@ -146,15 +146,19 @@ def _metric_scores(
     }
 
 
+def text_columns(judgements: Judgements) -> dict[str, Sequence[str]]:
+    """Return the texts of a set by column: hypothesis, reference (reference_2, … for further ones), any source."""
+    columns: dict[str, Sequence[str]] = {"hypothesis": judgements.hypotheses}
+    for place in range(max(map(len, judgements.references), default=0)):
+        name = f"reference_{place + 1}" if place else "reference"
+        columns[name] = [one[place] if place < len(one) else "" for one in judgements.references]
+    return columns if judgements.sources is None else {**columns, "source": judgements.sources}
+
+
 def _check_texts(table: CellTable, judgements: Judgements, order: np.ndarray, metrics: Sequence[str]) -> None:
     """Raise an error if a text or a rating of a row is not that of the set; Unicode form and spaces may differ."""
     size = len(judgements)
-    texts: dict[str, Sequence[str]] = {"hypothesis": judgements.hypotheses}
-    if judgements.sources is not None:
-        texts["source"] = judgements.sources
-    for place in range(max(map(len, judgements.references), default=0)):
-        name = f"reference_{place + 1}" if place else "reference"
-        texts[name] = [one[place] if place < len(one) else "" for one in judgements.references]
+    texts = text_columns(judgements)
     ratings = {f"human_{name}": values.tolist() for name, values in judgements.ratings.items()}
     for column in (name for name in table.columns if name in {**texts, **ratings} and name not in metrics):
         for place, row in zip(range(size), (table.rows[one] for one in order), strict=True):
