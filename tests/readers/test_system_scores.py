@@ -63,6 +63,9 @@ def test_columns_of_a_wide_table(tmp_path):
         read_system_scores([str(path)])
     with pytest.raises(InputError, match="once"):
         read_system_scores([str(path)], ["BLEU.a", "BLEU.a"])
+    path.write_text("a;b\n0.5;0.25\n")
+    with pytest.raises(InputError, match=r"'a;b' of .*, line 2, but got '0.5;0.25': .* by ';': save it as CSV"):
+        read_system_scores([str(path)])
     with pytest.raises(InputError, match="a column 'c' in"):
         read_system_scores([str(path)], ["c", "BLEU.a"])
 

@@ -32,6 +32,16 @@ class Table(NamedTuple):
     rows: Iterator[Numbered]  # number and cells of each row
 
 
+def other_separator(columns: Sequence[str]) -> str:
+    """Describe the separator of names that were read as one column, with the way out; empty if there is none."""
+    separator = next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), None)
+    if separator is None:
+        return ""
+    if separator == "\t":
+        return "separated by tabs: rename it to end in .tsv"
+    return f"separated by {separator!r}: save it as CSV with commas, or as TSV with tabs"
+
+
 def named(values: Collection[str], *, most: int = 20, width: int = 40) -> str:
     """Return quoted names for an error message; long names and long lists are truncated."""
     shown = [repr(value if len(value) <= width else value[: width - 1] + "…") for value in list(values)[:most]]
