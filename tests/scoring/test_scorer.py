@@ -358,6 +358,7 @@ def test_a_training_checkpoint_is_named_as_such(tmp_path, monkeypatch):
         ({"score": "recall", "rescale": False}, ["calibration", "`score`"]),
         ({"temperature": 0.02, "multi_reference": "mean"}, []),
         ({"temperature": 0.5, "calibrate": False}, []),
+        ({"long_texts": "window"}, []),
     ],
 )
 def test_changed_scores_on_a_fitted_scale_warn_once(tmp_path, tiny_metric, caplog, options, warned):

@@ -41,7 +41,7 @@ from textmover.types import CompositeMetric, InputError, SegmentMetric, check_wh
 logger = logging.getLogger(__name__)
 
 AFTER_SCALE = ("multi_reference", "mode", "target_language", "fallback", "calibrate", "mark_errors", "dtype", "encoder",
-               "revision", "freeze_layers", "learn_temperature")  # fmt: skip
+               "revision", "freeze_layers", "learn_temperature", "long_texts")  # fmt: skip
 """Configuration fields that leave the scores of pairs alone."""
 
 METRIC_FOLDER = "metric"  # subfolder of a classifier's folder for the metric whose encoder it uses

@@ -32,6 +32,14 @@ class Table(NamedTuple):
     rows: Iterator[Numbered]  # number and cells of each row
 
 
+def other_separator(columns: Sequence[str]) -> str:
+    """Describe the separator of names that were read as one column, with the way out; empty if there is none."""
+    separator = next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), "")
+    tabs = "separated by tabs: rename it to end in .tsv"
+    others = f"separated by {separator!r}: save it as CSV with commas, or as TSV with tabs"
+    return separator and (tabs if separator == "\t" else others)
+
+
 def named(values: Collection[str], *, most: int = 20, width: int = 40) -> str:
     """Return quoted names for an error message; long names and long lists are truncated."""
     shown = [repr(value if len(value) <= width else value[: width - 1] + "…") for value in list(values)[:most]]
@@ -138,6 +146,8 @@ def _delimited_table(name: str, records: Iterator[Record], way_out: str) -> Tabl
 
 
 def _delimited_rows(name: str, header: Sequence[str], records: Iterator[Record], way_out: str) -> Iterator[Numbered]:
+    if separated := other_separator(header):
+        way_out = f"its header is {separated}"
     for number, fields in records:
         if not isinstance(fields, InputError) and len(fields) != len(header):
             fields = InputError(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from textmover.readers.csv_and_jsonl import named
+from textmover.readers.csv_and_jsonl import named, other_separator
 from textmover.readers.lines import STANDARD_INPUT, Position, display_path, iter_lines, usable
 from textmover.readers.tables import MemoryTable, is_table, open_tables
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
@@ -377,13 +377,8 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
         # Otherwise a misspelt reference column would count as absent, and only sources would be scored.
         if compared and isinstance(name, OptionalColumn) and not (close and field == "references"):
             continue
-        if separator := next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), None):
-            tabs = separator == "\t"
-            way_out = "rename it to end in .tsv" if tabs else "save it as CSV with commas, or as TSV with tabs"
-            raise InputError(
-                f"Expected a column {name!r} in {table}, but its header is {named(columns)}, separated by "
-                f"{'tabs' if tabs else repr(separator)}: {way_out}."
-            )
+        if separated := other_separator(columns):
+            raise InputError(f"Expected a column {name!r} in {table}, but its header is {named(columns)}, {separated}.")
         if any(re.search(r"[.!?]\s*$", column) for column in columns):
             raise InputError(
                 f"Expected a column {name!r} in {table}, but its first line is {named(columns)}: add a first line "

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.readers.csv_and_jsonl import named, without_blank_end
+from textmover.readers.csv_and_jsonl import named, other_separator, without_blank_end
 from textmover.readers.judgements.rows import CellTable, as_text, check_names, read_cells
 from textmover.readers.lines import check_equal_lengths, usable
 from textmover.readers.row_streams import check_distinct
@@ -126,6 +126,8 @@ def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> Syst
     if len(names) == 1 and isinstance(first_cell, list):  # JSON Lines of several systems
         return SystemScores(_listed(table.rows, names[0], len(first_cell)), lines, rows=table.rows)
     way_out = "correct it" if columns is not None else "correct it, or name the columns that hold scores with `columns`"
+    if separated := other_separator(table.columns):
+        way_out = f"its header is {separated}"
     scores = {
         name: np.array([_score(row.cells.get(name), row.cell(name), way_out) for row in table.rows]) for name in names
     }

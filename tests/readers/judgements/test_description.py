@@ -114,8 +114,8 @@ class TestYaml:
             ("duplicates: leave out", "Expected `duplicates` of .* to be 'error' or 'keep', but got 'leave out'"),
             ("item: a.*.b", r"Expected `item` of .* to be one value, but got 'a\.\*\.b'"),
             ("item: a..b", r"Expected `item` of .* to name columns, but got 'a\.\.b'"),
-            ("- a", "to hold keys with values, but got list"),
-            ("", "to hold keys with values, but got NoneType"),
+            ("- a", "to hold keys with values, but got \\['a'\\]:"),
+            ("", "to hold keys with values, but got nothing:"),
             ("a: [b\nc: d", r"Expected .*mine\.yaml to be YAML, but got '.*' in line 2: correct it"),
         ],
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from textmover.readers.csv_and_jsonl import named
+from textmover.readers.segments import quoted_value
 from textmover.safe_reading import check_keys, load_yaml, read_yaml
 from textmover.types import InputError
 from textmover.types.argument_checks import did_you_mean
@@ -231,7 +232,7 @@ def built_in_files() -> dict[str, Any]:
 def _parsed(data: object, origin: str) -> SetDescription:
     if not isinstance(data, dict):
         raise InputError(
-            f"Expected {origin} to hold keys with values, but got {type(data).__name__}: write lines such as "
+            f"Expected {origin} to hold keys with values, but got {quoted_value(data)}: write lines such as "
             "`hypothesis: output`."
         )
     check_keys(data, KEYS, origin)
