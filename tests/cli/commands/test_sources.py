@@ -287,7 +287,7 @@ def test_evaluate_a_metric_without_references(run, rated, files, metric):
     given = ["--data", "rated.tsv", "--mode", "source", *metric, "--samples", "20"]
     run("evaluate", *given, "--report", "page").ok()
     lines = (files / "rated.scores.tsv").read_text().splitlines()
-    assert lines[0].split("\t")[:2] == ["hypothesis", "human_score"]
+    assert lines[0].split("\t")[:3] == ["hypothesis", "source", "human_score"]
     expected = scores(run("score", "-i", "hypothesis.txt", "-s", "source.txt", "--mode", "source", *metric))
     assert [float(line.split("\t")[-1]) for line in lines[1:4]] == pytest.approx(expected, abs=1e-6)
     said = run("evaluate", *given, "--baselines", "chrf", "--output", "other.tsv").complaint()

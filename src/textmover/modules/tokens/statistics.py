@@ -123,8 +123,6 @@ class IdfTable(nn.Module):
 
     def forward(self, input_ids: Tensor) -> Tensor:
         """Return float32 token weights in the shape of the ids; ids below 0 are tokens in no document."""
-        if not self.fitted:
-            raise InputError("Expected idf weights to be fitted, but they are not: call `fit(texts)` on the metric.")
         if not self.informative:
             return torch.ones_like(input_ids, dtype=torch.float32)
         counts = self.counts[input_ids.clamp(min=0)].masked_fill(input_ids < 0, 0)

@@ -12,7 +12,7 @@ from textmover.functional.token_pooling import Units, compact, ngrams, words
 from textmover.modules.config import IDF_WEIGHTS, MetricConfig, SpecialTokens
 from textmover.modules.tokens.statistics import IdfTable
 from textmover.modules.tokens.unknown_tokens import separate_unknown, token_keys
-from textmover.types import SpecialToken, TokenBatch, TokenEmbeddings, TokenTrait
+from textmover.types import InputError, SpecialToken, TokenBatch, TokenEmbeddings, TokenTrait
 
 Role = Literal["reference", "hypothesis"]
 
@@ -157,6 +157,8 @@ class TokenWeighting(nn.Module):
     def _weights(self, tokens: TokenEmbeddings, role: Role, weighted: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
         """Return the unnormalised token weights, and which texts got uniform weights because all were 0."""
         ids = token_keys(tokens)
+        if not self.table(role).fitted:
+            raise InputError("Expected idf weights to be fitted, but they are not: call `fit(texts)` on the metric.")
         weights = self.table(role)(ids).to(uniform) * uniform
         if self.frequency:
             same = (ids[:, :, None] == ids[:, None, :]) & weighted[:, None, :]
