@@ -352,3 +352,15 @@ def test_a_value_that_begins_with_a_dash_is_told_from_none(capsys, option):
         with pytest.raises(SystemExit):
             main_module.main(["score", option, value])
         assert f", but got {value}{hint}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "is_rare"), [("list", True), ("train", False), ("search", False)])
+def test_commands_collect_garbage_rarely_unless_they_train(command, is_rare):
+    code = (
+        "import contextlib, gc, io; from textmover.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        f"    main.main([{command!r}, '-h'])\n"
+        "print(gc.get_threshold()[0] == main.COLLECT_AFTER)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.stdout == f"{is_rare}\n", ended.stderr

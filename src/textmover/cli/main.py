@@ -8,7 +8,10 @@ and usage errors are fast.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
+import functools
+import gc
 import io
 import itertools
 import os
@@ -51,6 +54,9 @@ COMMANDS = {
 
 UNTERMINABLE = ("score", "train", "search", "app")
 """Commands that see to SIGTERM themselves or leave it to libraries; for all others it acts like Ctrl-C."""
+
+COLLECT_AFTER = 20_000
+"""Objects after which Python looks for garbage; by default 700, though imports make a million that last."""
 
 TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
 """Subcommands of Lightning. ``textmover train`` supports only the first two; ``fit`` is the default."""
@@ -107,13 +113,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interruption, 143 after SIGTERM if that is handled. Exits after ``--help``, ``--version`` and unknown arguments.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    command = arguments[0] if arguments else ""
+    _collect_rarely(trains=command in ("train", "search"))
     open_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # UTF-8, but a terminal its own with escapes for what it cannot show
         with contextlib.suppress(io.UnsupportedOperation):
             encoding = sys.stdout.encoding if sys.stdout.isatty() else "utf-8"
             sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
     with exit_code_context() as outcome:
-        command = arguments[0] if arguments else ""
         rest = itertools.takewhile("--".__ne__, arguments[1:])
         help_flags = [one for one in rest if one in HELP]
         if command == "train" and help_flags[:1] not in (["-h"], ["--help"]):
@@ -147,6 +154,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if written and not quiet:
                     sys.stderr.write(f"Written: {', '.join(written)}\n")
     return outcome.code
+
+
+@functools.cache
+def _collect_rarely(*, trains: bool) -> None:
+    """Save a second of each command: look for garbage rarely, and at exit not at all."""
+    if not trains:  # where garbage may hold the memory of a GPU
+        gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
+    atexit.register(gc.freeze)
 
 
 def _parser(command: str, *, rare: bool = True, fields: bool = True) -> Parser:

@@ -17,6 +17,7 @@ from textmover.checkpoints.hub import default_metric, local_folder, released_fol
 from textmover.checkpoints.loading import changes, checkpoint_folder, load_metric, warn_of_scale
 from textmover.checkpoints.statistics_files import load_statistics
 from textmover.modules.devices import lasting, log_device, resolve_device
+from textmover.modules.encoder.pretrained import models_on_demand
 from textmover.modules.tokens.text_arguments import (
     PairedTexts,
     References,
@@ -121,7 +122,7 @@ class Scorer(ScorerStatistics):
         check_choice("precision", precision, get_args(Precision))
         target = resolve_device(device)
         check_backend(backend, target)
-        with torch.device("cpu"):  # independent of torch's default device
+        with torch.device("cpu"), models_on_demand():  # independent of torch's default device
             metric = load_metric(name, revision=revision, **overrides)
             checkpoint = checkpoint_folder(name, revision)
             if checkpoint is not None and overrides:

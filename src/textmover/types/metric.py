@@ -216,6 +216,10 @@ class RunnableEncoder(Protocol):
     def let_go(self) -> bool:
         """Free cached hidden states on the device; return whether there were any."""
 
+    @property
+    def weights(self) -> Any:
+        """Module that holds the weights, by their names in the model, and its configuration."""
+
     def graph(self) -> torch.nn.Module:
         """Return a module from token ids and mask (int64, ``[B, L]``) to a tuple of hidden states, for export."""
 

@@ -1,7 +1,9 @@
 """Reading encoders: damaged or hostile files end in one sentence, and code in a folder never runs."""
 
+import copy
 import json
 import math
+import pickle
 import shutil
 import subprocess
 import sys
@@ -9,12 +11,20 @@ from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tests.scoring.backends.test_torch_runners import graph_of
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, BertModel
 
 from textmover import Scorer
 from textmover.modules import MetricConfig, MetricModel
+from textmover.modules.encoder.pretrained import (
+    STORED_CLASSES,
+    StoredModel,
+    load_config,
+    load_model,
+    model_class,
+    models_on_demand,
+)
 from textmover.scoring import load_metric, save_checkpoint
 from textmover.types import InputError
 
@@ -293,3 +303,102 @@ sys.exit("".join(wrong) or 0)
 def test_several_threads_may_load_first(tiny_encoder):
     ran = subprocess.run([sys.executable, "-c", THREADS, tiny_encoder], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+# --- models on demand -------------------------------------------------------------------------------------------------
+
+SMALL_MODEL = {
+    "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12, "vocab_size": 30,
+    "max_position_embeddings": 20,
+}  # fmt: skip
+
+
+def small_encoder(folder, kind, wrapped=None, **entries):
+    """Saves a small model with random weights; ``wrapped`` is an Auto class of models that have it inside."""
+    config = AutoConfig.for_model(kind, **SMALL_MODEL, **entries)
+    torch.manual_seed(0)
+    (wrapped or AutoModel).from_config(config).save_pretrained(folder)
+    return folder
+
+
+def stored(folder, dtype=torch.float32):
+    with models_on_demand():
+        return StoredModel.find(load_config(folder), folder, dtype)
+
+
+@pytest.mark.parametrize("wrapped", [None, AutoModelForMaskedLM])
+@pytest.mark.parametrize("kind", STORED_CLASSES)
+def test_stored_weights_become_the_model_that_transformers_loads(tmp_path, kind, wrapped):
+    folder = small_encoder(tmp_path, kind, wrapped)
+    whole, found = load_model(load_config(folder), folder, torch.float32), stored(folder)
+    state = found.state_dict()
+    assert state.keys() == dict(whole.named_parameters()).keys() == whole.state_dict().keys()
+    assert all(torch.equal(one, state[name]) for name, one in whole.named_parameters())
+    assert model_class(found) == model_class(whole) == type(whole).__name__
+    before, generator = dict(found.eval().named_parameters()), torch.get_rng_state()
+    model = found.built()
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert all(one is before[name] for name, one in model.named_parameters())
+    assert not any(one.is_meta for one in model.buffers())
+    ids = torch.tensor([[3, 4, 5]])
+    with torch.no_grad():
+        assert torch.equal(model(input_ids=ids)[0], whole.eval()(input_ids=ids)[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "entries"),
+    [
+        ("mpnet", {}),
+        ("electra", {}),
+        ("bert", {"is_decoder": True, "add_cross_attention": True}),
+        ("bert", {"position_embedding_type": "relative_key"}),
+    ],
+)
+def test_models_of_other_kinds_are_built_at_once(tmp_path, kind, entries):
+    assert stored(small_encoder(tmp_path, kind, **entries)) is None
+
+
+@pytest.mark.parametrize("spoil", ["no file", "damaged", "a weight less", "another shape"])
+def test_weights_that_do_not_fit_are_left_to_the_loader(tmp_path, spoil):
+    folder = small_encoder(tmp_path, "bert")
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    if spoil == "a weight less":
+        del weights["encoder.layer.1.output.dense.bias"]
+    if spoil == "another shape":
+        weights["embeddings.LayerNorm.bias"] = torch.zeros(9)
+    save_file(weights, path, {"format": "pt"})
+    if spoil == "damaged":
+        path.write_bytes(path.read_bytes()[:100])
+    if spoil == "no file":
+        path.unlink()
+    assert stored(folder) is None
+
+
+def test_only_scorers_ask_for_models_on_demand(tiny_encoder):
+    assert not isinstance(load(tiny_encoder).encoder.weights, StoredModel)
+    with models_on_demand():
+        metric = load(tiny_encoder, freeze_layers=1)
+    encoder, reference = metric.encoder, load(tiny_encoder, freeze_layers=1)
+    assert isinstance(encoder.weights, StoredModel)
+    assert metric.signature == reference.signature
+    frozen = {name for name, one in reference.encoder.named_parameters() if not one.requires_grad}
+    assert {name for name, one in encoder.named_parameters() if not one.requires_grad} == frozen
+    copied = copy.deepcopy(metric)
+    assert isinstance(copied.encoder.weights, StoredModel)
+    assert same_vectors(metric, reference)
+    assert not isinstance(encoder.weights, StoredModel)
+    assert same_vectors(pickle.loads(pickle.dumps(copied)), reference)
+
+
+def test_training_goes_on_with_the_parameters_of_before(tiny_encoder):
+    with models_on_demand():
+        metric = load(tiny_encoder)
+    optimizer = torch.optim.SGD(metric.parameters(), lr=0.1)
+    batch = metric.train().tokenize(["a small cat"])
+    name = "model.encoder.layer.0.output.dense.weight"
+    before = metric.encoder.get_parameter(name).clone()
+    metric.token_vectors(batch).square().sum().backward()
+    optimizer.step()
+    assert isinstance(metric.encoder.weights, BertModel)
+    assert not torch.equal(metric.encoder.get_parameter(name), before)

@@ -1,5 +1,6 @@
 """Where exported graphs are kept, which of them are taken, and one cache for several processes and versions."""
 
+import functools
 import json
 import logging
 import os
@@ -14,8 +15,10 @@ from hashlib import sha256
 
 import pytest
 import torch
+from safetensors.torch import load_file, save
 
 from textmover.files import atomic_folder
+from textmover.modules.encoder.pretrained import StoredModel
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.scoring.backends import artefacts, names, preparation
 from textmover.scoring.backends.artefacts import FORMAT, RECORD, Artefact, cache_folder, encoder_hash
@@ -81,10 +84,36 @@ def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
     assert entries["layers"] == list(metric.encoder.layers)
     assert 0 <= entries["deviation"] <= 1e-5
     assert 0 < entries["states"] <= 1e-5
-    assert set(entries["files"]) == {one.name for one in folder.iterdir()} - {RECORD} == {"model.xml", "model.bin"}
+    probes = f"{preparation.PROBE_STATES}-{torch.__version__}.safetensors"
+    assert {one.name for one in folder.iterdir()} == {*entries["files"], RECORD, probes}
+    assert set(entries["files"]) == {"model.xml", "model.bin"}
     for name, about in entries["files"].items():
         content = (folder / name).read_bytes()
         assert about == {"bytes": len(content), "sha256": sha256(content).hexdigest()}
+
+
+@pytest.mark.parametrize("spoil", ["", "none", "damaged", "of other tokens", "wrong"])
+def test_a_scorer_with_a_cached_graph_never_builds_the_model(made, tiny_encoder, monkeypatch, spoil):
+    folder, _ = made
+    probes = next(folder.glob(f"{preparation.PROBE_STATES}-*"))
+    stored = load_file(probes)
+    others = {"of other tokens": {"ids 0": stored["ids 0"] + 1}, "wrong": {"3 of 0": stored["3 of 0"].roll(1)}}
+    if spoil:
+        probes.unlink()  # `stored` maps the file
+    if spoil not in ("", "none"):
+        probes.write_bytes(b"nothing" if spoil == "damaged" else save({**stored, **others[spoil]}))
+    scorer = functools.partial(
+        Scorer.from_pretrained, "twmd", encoder=str(tiny_encoder), layer=3, device="cpu", backend="openvino"
+    )
+    if spoil == "wrong":  # each process compares again
+        with pytest.raises(InputError, match="deviates from torch by"):
+            scorer()
+        return
+    scores = [scorer().score(*TEXTS).scores.tolist()]
+    torch.testing.assert_close(load_file(probes), stored, rtol=0, atol=1e-5)
+    monkeypatch.setattr(StoredModel, "built", lambda _: pytest.fail("the model was built"))
+    scores.append(scorer().score(*TEXTS).scores.tolist())
+    assert scores[0] == scores[1]
 
 
 def test_it_is_made_once_and_says_when_it_is_used(made, logged):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from textmover.modules.devices import has_full_precision_matmul, weights_version
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, first_position
-from textmover.modules.encoder.pretrained import load_model
+from textmover.modules.encoder.pretrained import LOADING, StoredModel, load_model
 from textmover.modules.encoder.windows import encode_by_length, encode_windows
 from textmover.types import EncoderRunner, InputError, RowRunner, TokenBatch
 
@@ -52,7 +52,7 @@ class Encoder(nn.Module):
                     f"{freeze_layers}: lower it; 0 freezes only the embeddings."
                 )
             lists = (one for one in model.modules() if isinstance(one, nn.ModuleList) and len(one) > 0)
-            embeddings = getattr(model, "embeddings", model.get_input_embeddings())
+            embeddings = model.embeddings if hasattr(model, "embeddings") else model.get_input_embeddings()
             for part in (embeddings, *next(lists, [])[:freeze_layers]):
                 part.requires_grad_(False)
 
@@ -76,12 +76,30 @@ class Encoder(nn.Module):
         depth = depth or config.num_hidden_layers
         if config.model_type in POST_NORM_TYPES:  # other types apply a final norm after the last layer
             config.num_hidden_layers = max(*layers, 1)
-        return cls(load_model(config, folder, dtype), depth, layers, freeze_layers, window=window)
+        model = StoredModel.find(config, folder, dtype) or load_model(config, folder, dtype)
+        return cls(model, depth, layers, freeze_layers, window=window)
+
+    @property
+    def weights(self) -> Any:
+        """Module that holds the weights and the configuration: the model, or what it will be built of."""
+        return self._modules["model"]
+
+    @property
+    def model(self) -> Any:
+        """Hugging Face model, built on first use."""
+        with LOADING:  # threads wait for the first to build it
+            if isinstance(self.weights, StoredModel):
+                self.model = self.weights.built()
+        return self.weights
+
+    @model.setter
+    def model(self, model: Any) -> None:
+        self._modules["model"] = model
 
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        return next(self.model.parameters()).device
+        return next(self.weights.parameters()).device
 
     def run_with(self, runner: EncoderRunner | None) -> None:
         """Compute hidden states with a back-end, or with the model again if ``None``.
@@ -90,7 +108,7 @@ class Encoder(nn.Module):
         moving or casting the weights removes the runner.
         """
         for encoder in (self,) if self._states is None else self._states.encoders:
-            encoder.runner, encoder._stamp = runner, weights_version(encoder.model)
+            encoder.runner, encoder._stamp = runner, weights_version(encoder.weights)
         if self._states is not None:
             self._states.forget()
 
@@ -105,7 +123,7 @@ class Encoder(nn.Module):
 
         It is also ``None`` with shared states, which are looked up text by text.
         """
-        if self.runner is None or self._states is not None or self._stamp != weights_version(self.model):
+        if self.runner is None or self._states is not None or self._stamp != weights_version(self.weights):
             return None
         return self.runner.row_runner
 
@@ -132,13 +150,13 @@ class Encoder(nn.Module):
 
     def copied_model(self) -> Any:
         """Return a copy of the model."""
-        drop_capturing_hooks(self.model)
-        return copy.deepcopy(self.model)
+        drop_capturing_hooks(self.weights)
+        return copy.deepcopy(self.weights)
 
     @property
     def learns(self) -> bool:
         """Return whether any weight is trainable."""
-        return any(one.requires_grad for one in self.model.parameters())
+        return any(one.requires_grad for one in self.weights.parameters())
 
     def train(self, mode: bool = True) -> Encoder:
         """Set training or evaluation mode; training a trainable encoder stops shared states and other back-ends."""
@@ -148,15 +166,15 @@ class Encoder(nn.Module):
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        drop_capturing_hooks(self.model)
+        drop_capturing_hooks(self.weights)
         # A copy may be trained, so it shares no states. Encoders in one pickle still share their weights.
         shared = self._copied_together or self._states is not None
-        runner = self.runner if self._stamp == weights_version(self.model) else None
+        runner = self.runner if self._stamp == weights_version(self.weights) else None
         return {**self.__dict__, "_states": None, "_copied_together": shared, "runner": runner}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._stamp = weights_version(self.model)  # versions of copied weights restart at 0
+        self._stamp = weights_version(self.weights)  # versions of copied weights restart at 0
 
     def _apply(self, fn: Any, recurse: bool = True) -> Encoder:
         before = self._weights_location()
@@ -178,7 +196,7 @@ class Encoder(nn.Module):
 
     def _weights_location(self) -> tuple[Any, ...]:
         """Return device, dtype and address of the weights, which change when they are moved or cast."""
-        weight = next(self.model.parameters())
+        weight = next(self.weights.parameters())
         return weight.device, weight.dtype, weight.data_ptr()
 
     def forward(self, batch: TokenBatch) -> list[Tensor]:
@@ -187,8 +205,8 @@ class Encoder(nn.Module):
             return self._selected(list(batch.states))
         learns = self.learns
         trained = torch.is_grad_enabled() and learns
-        if self.model.training and not learns:
-            self.model.eval()  # a frozen encoder needs no dropout
+        if self.weights.training and not learns:
+            self.weights.eval()  # a frozen encoder needs no dropout
         if self._states is not None and trained:
             self.leave()
         with torch.set_grad_enabled(trained or (torch.is_grad_enabled() and batch.embeddings is not None)):
@@ -227,7 +245,7 @@ class Encoder(nn.Module):
 
     def _hidden_states(self, inputs: Tensor, mask: Tensor, padded: bool | None = None) -> list[Tensor]:
         if self.runner is not None and self._scores and not inputs.is_floating_point():
-            if self._stamp == weights_version(self.model):
+            if self._stamp == weights_version(self.weights):
                 return self.runner(inputs, mask)
             logger.warning("The encoder's weights changed: the copy that %s prepared is dropped.", self.runner.name)
             self.run_with(None)

@@ -11,10 +11,12 @@ import logging
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from textmover.modules.devices import new_lock
 from textmover.safe_reading import load_json, read_json
@@ -38,6 +40,13 @@ ADAPTER = "adapter_config.json"
 DECODER_LAYERS = ("decoder_layers", "num_decoder_layers")
 """Layer counts of a decoder. It is removed after loading, so only one layer is built."""
 
+STORED_CLASSES = {"bert": "BertModel", "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel"}
+"""Types of which :class:`StoredModel` knows the weights, and their classes in transformers."""
+
+WEIGHTS = "model.safetensors"
+
+_ON_DEMAND: ContextVar[bool] = ContextVar("models on demand", default=False)
+
 LOADING = new_lock()
 """Lock for loading: a first import of transformers in several threads fails, and loading changes its log level."""
 
@@ -50,7 +59,9 @@ def load_config(folder: Path) -> Any:
 
         _check_sizes(path, dict(read_json(path)))
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
-        is_text_encoder = type(config) in MODEL_MAPPING and _reads_texts(MODEL_MAPPING[type(config)])
+        is_text_encoder = (_ON_DEMAND.get() and config.model_type in STORED_CLASSES) or (
+            type(config) in MODEL_MAPPING and _reads_texts(MODEL_MAPPING[type(config)])  # imports the model's code
+        )
     sizes = {name: value for name in ENCODER_BOUNDS if (value := getattr(config, name, None)) is not None}
     if not is_text_encoder or not {"num_hidden_layers", "hidden_size"} <= sizes.keys():
         raise InputError(
@@ -116,6 +127,88 @@ class TokenizerFile:
     def save_pretrained(self, folder: str) -> None:
         """Write ``tokenizer.json`` into ``folder``."""
         self.backend_tokenizer.save(str(Path(folder) / TOKENIZER))
+
+
+@contextlib.contextmanager
+def models_on_demand() -> Iterator[None]:
+    """Build the models of encoders loaded inside only when torch computes with them (:class:`StoredModel`)."""
+    token = _ON_DEMAND.set(True)
+    try:
+        yield
+    finally:
+        _ON_DEMAND.reset(token)
+
+
+class StoredModel(nn.Module):
+    """Weights of an encoder under the names of its model, which is built for its first computation.
+
+    A back-end runs without the model, and importing the model's code takes a third of the time of a first score.
+    """
+
+    def __init__(self, config: Any, folder: Path, weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.config, self.folder = config, folder
+        for name, tensor in weights.items():
+            owner: nn.Module = self
+            *parts, last = name.split(".")
+            for part, following in zip(parts, [*parts[1:], last], strict=True):
+                if part not in owner._modules:
+                    owner.add_module(part, nn.ModuleList() if following.isdigit() else nn.Module())
+                owner = owner.get_submodule(part)
+            owner.register_parameter(last, nn.Parameter(tensor))
+
+    @classmethod
+    def find(cls, config: Any, folder: Path, dtype: torch.dtype | None) -> StoredModel | None:
+        """Read the weights from a folder inside :func:`models_on_demand`; ``None`` if they are not of a known type."""
+        from safetensors import SafetensorError, safe_open
+
+        plain = {"is_decoder": False, "is_encoder_decoder": False, "position_embedding_type": "absolute"}
+        is_known = config.model_type in STORED_CLASSES and all(getattr(config, *one) == one[1] for one in plain.items())
+        if dtype is None or not is_known or not _ON_DEMAND.get():
+            return None
+        with contextlib.suppress(OSError, SafetensorError), safe_open(folder / WEIGHTS, "pt") as stored:
+            present, shapes = set(stored.keys()), _shapes(config)
+            prefix = "" if present.issuperset(shapes) else f"{config.model_type.removeprefix('xlm-')}."
+            sources = {name: f"{prefix}{name}" for name in shapes}
+            if present.issuperset(sources.values()) and all(
+                tuple(stored.get_slice(sources[name]).get_shape()) == shape for name, shape in shapes.items()
+            ):
+                return cls(config, folder, {name: stored.get_tensor(one).to(dtype) for name, one in sources.items()})
+        return None
+
+    def built(self) -> Any:
+        """Build the model, with these very parameters."""
+        weight = next(self.parameters())
+        with torch.random.fork_rng(devices=[]):  # weights that the folder lacks and no metric uses are drawn
+            model = load_model(self.config, self.folder, weight.dtype)
+        model.load_state_dict(self.state_dict(keep_vars=True), assign=True)
+        return model.to(weight.device).train(self.training)
+
+
+def model_class(model: Any) -> str:
+    """Return the name of a model's class in transformers."""
+    return STORED_CLASSES[model.config.model_type] if isinstance(model, StoredModel) else type(model).__name__
+
+
+def _shapes(config: Any) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a model's weights by name, for the types in :data:`STORED_CLASSES`."""
+    width, inner = config.hidden_size, config.intermediate_size
+    rows = {"word": config.vocab_size, "position": config.max_position_embeddings, "token_type": config.type_vocab_size}
+    of_layer: dict[str, tuple[int, ...]] = {
+        **{f"attention.self.{name}": (width, width) for name in ("query", "key", "value")},
+        "attention.output.dense": (width, width),
+        "attention.output.LayerNorm": (width,),
+        "intermediate.dense": (inner, width),
+        "output.dense": (width, inner),
+        "output.LayerNorm": (width,),
+    }
+    layers = [f"encoder.layer.{layer}." for layer in range(config.num_hidden_layers)]
+    shapes = {f"embeddings.{name}_embeddings.weight": (size, width) for name, size in rows.items()}
+    biased = {"embeddings.LayerNorm": (width,)} | {
+        f"{layer}{name}": of_layer[name] for layer in layers for name in of_layer
+    }
+    ends = {"weight": slice(None), "bias": slice(1)}
+    return shapes | {f"{name}.{end}": shape[part] for name, shape in biased.items() for end, part in ends.items()}
 
 
 def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> Any:

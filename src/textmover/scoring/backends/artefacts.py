@@ -21,6 +21,7 @@ from filelock import FileLock
 from textmover._version import __version__
 from textmover.files import atomic_folder, file_sha256, remove_leftovers, user_cache
 from textmover.modules.encoder.known_encoders import UNTRACED, has_local_attention
+from textmover.modules.encoder.pretrained import model_class
 from textmover.safe_reading import read_json
 from textmover.scoring.backends.names import BackendError
 from textmover.types import InputError, RunnableEncoder
@@ -103,14 +104,14 @@ def cache_folder() -> Path:
 
 def encoder_hash(encoder: RunnableEncoder) -> str:
     """Hash everything that hidden states depend on except the tokens: configuration, weights, layers."""
-    graph: Any = encoder.graph()
-    config = {name: value for name, value in graph.model.config.to_dict().items() if name not in UNTRACED}
-    properties = {"config": config, "layers": list(encoder.computed), "type": type(graph.model).__name__}
-    if has_local_attention(graph.model.config):
+    weights: Any = encoder.weights
+    config = {name: value for name, value in weights.config.to_dict().items() if name not in UNTRACED}
+    properties = {"config": config, "layers": list(encoder.computed), "type": model_class(weights)}
+    if has_local_attention(weights.config):
         properties["padding"] = "sees"  # excludes older graphs, which yield NaN
     digest = hashlib.sha256(json.dumps(properties, sort_keys=True, default=str).encode())
-    for name, tensor in sorted(graph.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+    for name, tensor in sorted(weights.state_dict().items()):
+        digest.update(f"model.{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
 

@@ -26,8 +26,7 @@ MOST_TEXTS = 1 << 16  # maximum batch size of an exported graph; token limits ke
 
 def graph_limit(encoder: RunnableEncoder) -> int:
     """Return the maximum number of tokens per text."""
-    graph: Any = encoder.graph()
-    return position_limit(graph.model.config)
+    return position_limit(encoder.weights.config)
 
 
 def export_graph(

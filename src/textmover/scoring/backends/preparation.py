@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +16,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 
+from textmover.files import atomic_bytes
 from textmover.modules.devices import lasting, new_lock, scoring_mode
 from textmover.modules.score_deviation import PROBES, probe_batches, probe_scores, probe_values
 from textmover.scoring.backends import artefacts, onnxruntime, openvino
@@ -22,7 +25,7 @@ from textmover.scoring.backends.graph import ArtefactRunner, graph_limit
 from textmover.scoring.backends.names import EXPORTED, BackendError, UnfitError, check_packages, package, version
 from textmover.scoring.backends.torch_runners import CompiledRunner, packed_runner
 from textmover.scoring.engine.batches import best_fit, states_in_rows
-from textmover.types import EncoderRunner, InputError, RowRunner, RunnableEncoder, SegmentMetric
+from textmover.types import EncoderRunner, InputError, RowRunner, RunnableEncoder, SegmentMetric, TokenBatch
 
 _Read = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
@@ -97,6 +100,9 @@ COARSE_STATES = 0.5  # the same for hidden states relative to the largest, for m
 MODULES: Mapping[str, Any] = {"openvino": openvino, "onnxruntime": onnxruntime}
 """Modules that export and run graphs, by back-end."""
 
+PROBE_STATES = "probes"
+"""File of a cached artefact with torch's hidden states of the probes: to compute them takes the code of the model."""
+
 _RUNNERS: WeakValueDictionary[tuple[object, ...], ArtefactRunner] = WeakValueDictionary()
 """Runners in use, by artefact, arithmetic and threads."""
 _RUNNERS_LOCK = new_lock()
@@ -128,7 +134,7 @@ def set_backend(metric: SegmentMetric, backend: str, precision: str, checkpoint:
         runner, artefact = _find_or_export(metric, encoder, backend, precision, checkpoint)
     else:
         runner = CompiledRunner(encoder.graph())
-    deviation = _deviation(metric, encoder, runner)
+    deviation = _deviation(metric, encoder, runner, artefact)
     states = artefact.states if artefact is not None else None
     if deviation is None:
         states = probe_states(metric, encoder, runner)
@@ -161,7 +167,7 @@ def _encoder(metric: SegmentMetric, backend: str) -> RunnableEncoder:
             f"Expected an encoder for backend {backend!r} to run, but this metric has none for it (static vectors are "
             "only looked up, and other rounding could move a score of RoMe by a whole edit): set backend='torch'."
         )
-    dtype = next(encoder.graph().parameters()).dtype
+    dtype = next(encoder.weights.parameters()).dtype
     if backend in EXPORTED and dtype != torch.float32:
         raise UnfitError(
             f"Expected weights in float32 for backend {backend!r}, but got {str(dtype).removeprefix('torch.')}: "
@@ -270,11 +276,14 @@ def _pack(metric: SegmentMetric) -> None:
         logger.warning("Weights stay unpacked: packing moves this encoder's hidden states by %.1e.", states)
 
 
-def _deviation(metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderRunner) -> float | None:
+def _deviation(
+    metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderRunner, artefact: Artefact | None = None
+) -> float | None:
     """Return the largest deviation of a probe score, including texts in rows; torch is restored afterwards."""
     if metric.needs_fit:
         return None
-    exact = probe_scores(metric)
+    is_cached = artefact is not None and artefact.folder.is_relative_to(artefacts.cache_folder())
+    exact = _exact_scores(metric, encoder, artefact.folder) if artefact and is_cached else probe_scores(metric)
     encoder.run_with(runner)
     try:
         values = [probe_scores(metric)]
@@ -284,6 +293,38 @@ def _deviation(metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderR
         return float((torch.stack(values) - exact).abs().max())
     finally:
         encoder.run_with(None)
+
+
+def _exact_scores(metric: SegmentMetric, encoder: RunnableEncoder, folder: Path) -> Tensor:
+    """Return the probe scores of torch, from the hidden states that a cached artefact keeps, or that it keeps now."""
+    sides = probe_batches(metric)
+    with scoring_mode(metric):
+        states = _torch_states(encoder, sides, folder / f"{PROBE_STATES}-{torch.__version__}.safetensors")
+        hypotheses, references = (
+            metric.text_features(replace(side, states=of_side)) or side
+            for side, of_side in zip(sides, states, strict=True)
+        )
+        return probe_values(metric, hypotheses, references)
+
+
+def _torch_states(encoder: RunnableEncoder, sides: Sequence[TokenBatch], place: Path) -> list[tuple[Tensor, ...]]:
+    """Read the hidden states of both sides from a file, or compute and write them if it lacks those of the tokens."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file, save
+
+    inputs = {f"ids {side}": torch.where(batch.mask, batch.input_ids, -1) for side, batch in enumerate(sides)}
+    names = [[f"{layer} of {side}" for layer in encoder.computed] for side in range(len(sides))]
+    with contextlib.suppress(OSError, SafetensorError):
+        stored = load_file(place)
+        if all(torch.equal(stored.pop(name, torch.empty(0)), ids) for name, ids in inputs.items()):
+            return [tuple(stored[name] for name in of_side) for of_side in names]
+    graph = encoder.graph()
+    with scoring_mode(graph):
+        states = [tuple(graph(side.input_ids, side.mask.long())) for side in sides]
+    computed = zip(itertools.chain(*names), itertools.chain(*states), strict=True)
+    with contextlib.suppress(OSError, InputError), atomic_bytes(place) as file:  # or it is computed again each time
+        file.write(save({**inputs, **{name: state.contiguous() for name, state in computed}}))
+    return states
 
 
 def _check(prepared: Prepared, backend: str, precision: str) -> None:
