@@ -124,7 +124,7 @@ class MetricModel(EncoderMetric):
     @property
     def languages(self) -> tuple[str, ...]:
         """Codes of the languages of the metric's encoder; empty if unknown."""
-        return languages_of(self.encoder_identity)
+        return languages_of(self._identity)  # training changes its hash, but not the name
 
     @property
     def is_relative(self) -> bool:
