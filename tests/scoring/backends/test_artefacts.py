@@ -27,6 +27,7 @@ from textmover.scoring.backends.preparation import prepare, set_backend
 from textmover.scoring.precision_and_backend import apply_precision
 from textmover.types import InputError
 
+FILES = ("model.xml", "model.bin")
 TEXTS = ["the small dog ran home", "she will buy a book"], ["a little dog runs home", "she sold two books"]
 
 
@@ -85,8 +86,7 @@ def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
     assert 0 <= entries["deviation"] <= 1e-5
     assert 0 < entries["states"] <= 1e-5
     probes = f"{preparation.PROBE_STATES}-{torch.__version__}.safetensors"
-    assert {one.name for one in folder.iterdir()} == {*entries["files"], RECORD, probes}
-    assert set(entries["files"]) == {"model.xml", "model.bin"}
+    assert set(entries["files"]) == {one.name for one in folder.iterdir()} - {RECORD} == {*FILES, probes}
     for name, about in entries["files"].items():
         content = (folder / name).read_bytes()
         assert about == {"bytes": len(content), "sha256": sha256(content).hexdigest()}
@@ -96,6 +96,8 @@ def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
 def test_a_scorer_with_a_cached_graph_never_builds_the_model(made, tiny_encoder, monkeypatch, spoil):
     folder, _ = made
     probes = next(folder.glob(f"{preparation.PROBE_STATES}-*"))
+    files = json.loads((folder / RECORD).read_text())["files"]
+    change(folder, files={name: files[name] for name in FILES})  # as for another version of torch
     stored = load_file(probes)
     others = {"of other tokens": {"ids 0": stored["ids 0"] + 1}, "wrong": {"3 of 0": stored["3 of 0"].roll(1)}}
     if spoil:

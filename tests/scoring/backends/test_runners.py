@@ -292,7 +292,7 @@ def test_rows_are_measured_like_everything_else(tiny_metric, monkeypatch, spoilt
     metric = tiny_metric()
     set_backend(metric, "openvino", "exact")
     runner, encoder = metric.encoder.runner, metric.encoder
-    assert preparation._deviation(metric, encoder, runner) <= 1e-5
+    assert preparation._deviation(metric, encoder, runner, None) <= 1e-5
     assert probe_states(metric, encoder, runner) <= 1e-5
     made = type(runner).rows
 
@@ -301,7 +301,7 @@ def test_rows_are_measured_like_everything_else(tiny_metric, monkeypatch, spoilt
         into[0][texts > 1] = spoilt  # as if texts saw their neighbours
 
     monkeypatch.setattr(type(runner), "rows", rows)
-    assert not preparation._deviation(metric, encoder, runner) <= 1e-2
+    assert not preparation._deviation(metric, encoder, runner, None) <= 1e-2
     assert not probe_states(metric, encoder, runner) <= 1e-2
     with pytest.raises(BackendError, match="on the probe pairs it deviates from torch"):
         set_backend(metric, "openvino", "exact")

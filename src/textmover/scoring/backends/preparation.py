@@ -134,7 +134,7 @@ def set_backend(metric: SegmentMetric, backend: str, precision: str, checkpoint:
         runner, artefact = _find_or_export(metric, encoder, backend, precision, checkpoint)
     else:
         runner = CompiledRunner(encoder.graph())
-    deviation = _deviation(metric, encoder, runner, artefact)
+    deviation = _deviation(metric, encoder, runner, None if artefact is None else artefact.folder)
     states = artefact.states if artefact is not None else None
     if deviation is None:
         states = probe_states(metric, encoder, runner)
@@ -260,7 +260,7 @@ def _fill(metric: SegmentMetric, spec: ArtefactSpec, folder: Path) -> Mapping[st
     MODULES[spec.backend].export(encoder, (batch.input_ids, batch.mask.long()), spec.precision, folder)
     runner = MODULES[spec.backend].Runner(folder, spec.precision)
     states = probe_states(metric, encoder, runner, graph_limit(encoder))
-    return {"metric": str(metric.signature), "deviation": _deviation(metric, encoder, runner), "states": states}
+    return {"metric": str(metric.signature), "deviation": _deviation(metric, encoder, runner, folder), "states": states}
 
 
 def _pack(metric: SegmentMetric) -> None:
@@ -277,13 +277,12 @@ def _pack(metric: SegmentMetric) -> None:
 
 
 def _deviation(
-    metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderRunner, artefact: Artefact | None = None
+    metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderRunner, folder: Path | None
 ) -> float | None:
     """Return the largest deviation of a probe score, including texts in rows; torch is restored afterwards."""
     if metric.needs_fit:
         return None
-    is_cached = artefact is not None and artefact.folder.is_relative_to(artefacts.cache_folder())
-    exact = _exact_scores(metric, encoder, artefact.folder) if artefact and is_cached else probe_scores(metric)
+    exact = probe_scores(metric) if folder is None else _exact_scores(metric, encoder, folder)
     encoder.run_with(runner)
     try:
         values = [probe_scores(metric)]
@@ -296,7 +295,7 @@ def _deviation(
 
 
 def _exact_scores(metric: SegmentMetric, encoder: RunnableEncoder, folder: Path) -> Tensor:
-    """Return the probe scores of torch, from the hidden states that a cached artefact keeps, or that it keeps now."""
+    """Return the probe scores of torch, from hidden states that the folder of an artefact keeps, or keeps now."""
     sides = probe_batches(metric)
     with scoring_mode(metric):
         states = _torch_states(encoder, sides, folder / f"{PROBE_STATES}-{torch.__version__}.safetensors")
@@ -314,13 +313,15 @@ def _torch_states(encoder: RunnableEncoder, sides: Sequence[TokenBatch], place: 
 
     inputs = {f"ids {side}": torch.where(batch.mask, batch.input_ids, -1) for side, batch in enumerate(sides)}
     names = [[f"{layer} of {side}" for layer in encoder.computed] for side in range(len(sides))]
-    with contextlib.suppress(OSError, SafetensorError):
+    with contextlib.suppress(OSError, SafetensorError, KeyError):
         stored = load_file(place)
         if all(torch.equal(stored.pop(name, torch.empty(0)), ids) for name, ids in inputs.items()):
             return [tuple(stored[name] for name in of_side) for of_side in names]
     graph = encoder.graph()
     with scoring_mode(graph):
         states = [tuple(graph(side.input_ids, side.mask.long())) for side in sides]
+    if (place.parent / artefacts.RECORD).exists() and not place.is_relative_to(artefacts.cache_folder()):
+        return states  # a checkpoint stays as it is
     computed = zip(itertools.chain(*names), itertools.chain(*states), strict=True)
     with contextlib.suppress(OSError, InputError), atomic_bytes(place) as file:  # or it is computed again each time
         file.write(save({**inputs, **{name: state.contiguous() for name, state in computed}}))
