@@ -288,7 +288,7 @@ def test_a_text_of_the_limit_can_be_read(saved, kind):
 )
 def test_encoders_of_many_languages_are_known(entries, name, expected):
     config = SimpleNamespace(**{"model_type": "bert", "vocab_size": 30_522, **entries})
-    encoder = SimpleNamespace(model=SimpleNamespace(config=config))
+    encoder = SimpleNamespace(weights=SimpleNamespace(config=config))
     remember_base(encoder, None if name is None else BaseEncoder(name, None, "0"))
     assert is_multilingual(encoder) is expected
 

@@ -93,7 +93,7 @@ def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
 
 
 @pytest.mark.parametrize("spoil", ["", "none", "damaged", "of other tokens", "wrong"])
-def test_a_scorer_with_a_cached_graph_never_builds_the_model(made, tiny_encoder, monkeypatch, spoil):
+def test_a_scorer_with_a_cached_graph_never_builds_the_model(made, tiny_encoder, tiny_multilingual, monkeypatch, spoil):
     folder, _ = made
     probes = next(folder.glob(f"{preparation.PROBE_STATES}-*"))
     files = json.loads((folder / RECORD).read_text())["files"]
@@ -113,9 +113,10 @@ def test_a_scorer_with_a_cached_graph_never_builds_the_model(made, tiny_encoder,
         return
     scores = [scorer().score(*TEXTS).scores.tolist()]
     torch.testing.assert_close(load_file(probes), stored, rtol=0, atol=1e-5)
+    many = {"encoder": str(tiny_multilingual), "mode": "both", "fallback": True}
+    scores.append(scorer(**many).score(*TEXTS).scores.tolist())
     monkeypatch.setattr(StoredModel, "built", lambda _: pytest.fail("the model was built"))
-    scores.append(scorer().score(*TEXTS).scores.tolist())
-    assert scores[0] == scores[1]
+    assert [scorer(**fields).score(*TEXTS).scores.tolist() for fields in ({}, many)] == scores
 
 
 def test_it_is_made_once_and_says_when_it_is_used(made, logged):

@@ -84,7 +84,7 @@ def is_multilingual(encoder: Any) -> bool:
 
     The entry ``multilingual`` of its ``config.json`` decides; without it, its name, type and vocabulary size.
     """
-    config, base = getattr(getattr(encoder, "model", None), "config", None), base_of(encoder)
+    config, base = getattr(getattr(encoder, "weights", None), "config", None), base_of(encoder)
     declared = getattr(config, "multilingual", None)
     if isinstance(declared, bool):
         return declared
