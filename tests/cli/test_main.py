@@ -227,11 +227,19 @@ def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
             assert entry.name == "encoder" or f"  {field_flag(entry.name)} " not in usual
 
 
-def test_scoring_waits_for_no_statistics_of_reports():
-    code = (
-        "import sys, textmover.cli.commands.score, textmover.cli.commands.mbr\n"
-        "assert not {'scipy', 'pandas', 'matplotlib', 'pytorch_lightning'} & set(sys.modules)"
-    )
+@pytest.mark.parametrize(
+    ("work", "unneeded"),
+    [
+        (
+            "import textmover.cli.commands.score, textmover.cli.commands.mbr",
+            "scipy pandas matplotlib pytorch_lightning",
+        ),
+        ("from textmover.cli.main import main; main(['list'])", "scipy pandas torch transformers"),
+        ("from textmover.cli.main import main; main(['data', 'list'])", "scipy pandas torch transformers"),
+    ],
+)
+def test_commands_wait_for_no_packages_that_they_do_not_need(work, unneeded):
+    code = f"import sys; {work}\nassert not {set(unneeded.split())} & set(sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
 

@@ -7,14 +7,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textmover.files import file_sha256
 from textmover.presets import KINDS
 from textmover.safe_reading import read_json
 from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = 2  # format version of a metric's folder: 1 for full weights, 2 for an adapter; later versions are rejected
 CLASSIFIER, CLASSIFIER_FORMAT = "classifier", 1  # kind and format version of a classifier's folder

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from textmover.checkpoints.checkpoint_files import CARD
-from textmover.checkpoints.citations import bibtex, cited
 from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
 from textmover.modules.encoder.known_encoders import languages_of
-from textmover.presets import KINDS, PRESETS, Preset, measured, preset_config
+from textmover.presets import PRESETS, Preset, measured, preset_config
 from textmover.safe_reading import read_json
 from textmover.terminal import print_table
 
@@ -34,6 +33,8 @@ def run(options: argparse.Namespace) -> None:
         if name not in released:
             preset_config(name)  # raises an error that lists the presets
     if options.cite:
+        from textmover.checkpoints.citations import bibtex, cited  # imports torch, as nothing else here does
+
         sys.stdout.write(bibtex(cited(name) for name in chosen or (*released, *PRESETS)))
         return
     entries = [_released_entry(name, folder) for name, folder in released.items() if name in chosen or not chosen]
@@ -53,7 +54,7 @@ def _entry(name: str, preset: Preset) -> dict[str, Any]:
         **measured()[name],
         "formula": preset.formula,
         "higher_is_better": preset.higher_is_better,
-        "trainable": hasattr(KINDS[preset.config.kind], "fit_calibration"),  # a TrainableMetric
+        "trainable": hasattr(preset.config, "calibrate"),  # of a TrainableMetric
         "languages": languages_of(preset.config.encoder),
         "source": preset.source,
         "config": preset.config.to_dict(),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from textmover.modules.encoder.encoder_identity import base_of
-
 POST_NORM_TYPES = (
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
 )  # fmt: skip
@@ -84,6 +82,8 @@ def is_multilingual(encoder: Any) -> bool:
 
     The entry ``multilingual`` of its ``config.json`` decides; without it, its name, type and vocabulary size.
     """
+    from textmover.modules.encoder.encoder_identity import base_of  # imports torch
+
     config, base = getattr(getattr(encoder, "weights", None), "config", None), base_of(encoder)
     declared = getattr(config, "multilingual", None)
     if isinstance(declared, bool):
