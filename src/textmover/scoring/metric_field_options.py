@@ -9,7 +9,7 @@ import inspect
 import re
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from textmover.presets import KINDS
+from textmover.presets import PRESETS
 from textmover.safe_reading import load_yaml
 from textmover.types import InputError
 
@@ -85,7 +85,7 @@ def value_word(hint: Any) -> str:
 def metric_fields() -> dict[str, tuple[Any, str | None]]:
     """Return type and comment of every field of all metric kinds; for shared fields, of the first kind."""
     fields: dict[str, tuple[Any, str | None]] = {}
-    for config_class in dict.fromkeys(metric_class.config_class for metric_class in KINDS.values()):
+    for config_class in dict.fromkeys(type(preset.config) for preset in PRESETS.values()):
         comments: dict[str, str] = {}
         with contextlib.suppress(OSError):  # installed without source
             source = inspect.getsource(config_class)

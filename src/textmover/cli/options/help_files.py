@@ -83,7 +83,7 @@ def add_options(
             more.append("--help-metric: fields of the metric, such as --layer 4")
             parser.add_argument("--help-metric", action=HelpMetric, nargs=0, help=argparse.SUPPRESS)
             if fields:
-                from textmover.scoring.metric_field_options import add_field_options  # late: imports PyTorch
+                from textmover.scoring.metric_field_options import add_field_options  # late: imports NumPy
 
                 add_field_options(parser, shown=False)
         elif not line:
