@@ -50,6 +50,9 @@ ENGLISH_ALONE = ENGLISH - frozenset(
 )
 """English function words that are no words of other languages in Latin letters."""
 
+BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalpha()}
+"""Signs between words of ASCII text; to translate and split it takes a third of the time of a pattern."""
+
 LINK = re.compile(r"(?<!\S)\S*(?:://|www\.|@)\S*")
 """Addresses of web pages and of people, which are of no language."""
 
@@ -222,7 +225,8 @@ def _without_capitals(word: re.Match[str]) -> str:
 
 def _is_english(text: str) -> bool:
     """Return whether a text has many function words of English."""
-    words = re.findall(r"[^\W\d_]+", text.lower())
+    lower = text.lower()
+    words = lower.translate(BETWEEN_WORDS).split() if lower.isascii() else re.findall(r"[^\W\d_]+", lower)
     alone = sum(map(ENGLISH_ALONE.__contains__, words))
     return bool(alone) and (
         alone >= MIN_ALONE * len(words) or sum(map(ENGLISH.__contains__, words)) >= MIN_GRAMMAR * len(words)
