@@ -8,7 +8,7 @@ import pytest
 from data_files import all_items, source_of, write_table
 from textmover.data import MixtureDataModule, PerturbedDataModule, RecordsDataModule
 from textmover.data.generated.acceptability import AcceptabilityDataModule
-from textmover.data.generated.datamodule import check_damage, perturbed_segments, read_sentences, taken_sentences
+from textmover.data.generated.datamodule import check_kinds, perturbed_segments, read_sentences, taken_sentences
 from textmover.perturbations.registry import all_perturbations
 from textmover.types import InputError
 
@@ -129,17 +129,17 @@ def test_the_order_does_not_hang_on_that_of_the_files_nor_on_other_texts():
 
 
 def test_weights_are_as_given_or_the_same_for_all():
-    assert check_damage("kinds", None, ["drop", "swap"], ["drop", "swap", "entity"]) == {"drop": 1.0, "swap": 1.0}
-    assert check_damage("kinds", {"entity": 2}, ["drop"], ["drop", "entity"]) == {"entity": 2}
+    assert check_kinds("kinds", None, ["drop", "swap"], ["drop", "swap", "entity"]) == {"drop": 1.0, "swap": 1.0}
+    assert check_kinds("kinds", {"entity": 2}, ["drop"], ["drop", "entity"]) == {"entity": 2}
 
 
 @pytest.mark.parametrize(
     ("weights", "message"),
-    [({"drop": float("inf")}, "drop: inf"), ({"drop": float("nan")}, "drop: nan"), ({}, "some kind of damage")],
+    [({"drop": float("inf")}, "drop: inf"), ({"drop": float("nan")}, "drop: nan"), ({}, "some kind a weight above 0")],
 )
 def test_weights_that_are_no_weights_are_refused(weights, message):
     with pytest.raises(InputError, match=f"`kinds`.*{message}"):
-        check_damage("kinds", weights, ["drop"], ["drop"])
+        check_kinds("kinds", weights, ["drop"], ["drop"])
 
 
 # --- ratings of damaged sentences -------------------------------------------------------------------------------------

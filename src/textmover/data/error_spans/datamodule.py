@@ -14,12 +14,15 @@ from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule, Unusable
 from textmover.data.error_spans.segment_augmentation import (
+    GIVEN,
     KIND,
-    check_kinds,
+    OTHER,
+    PARAPHRASE,
     joined_segments,
     with_lost_words,
     with_references,
 )
+from textmover.data.generated.datamodule import check_kinds
 from textmover.data.leakage import PairFile, segment_pairs, warn_of_shared, without_files
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, sample_by_hash, share_note, split_held_back, text_hash
 from textmover.data.training_sources import Batch, Source, Tokenize
@@ -207,7 +210,8 @@ class MarkedDataModule(SourcesDataModule):
         self._tables = {**tables, **validation_tables}
         self.splits, self.columns = (split, validation_split), columns
         self.where, self.validation_where = where or {}, validation_where or {}
-        self.without, self.references = list(without or []), check_kinds(references)
+        self.without = list(without or [])
+        self.references = check_kinds("references", references, (GIVEN,), (GIVEN, PARAPHRASE, OTHER))
         self.held_back, self.held_back_by, self.unusable = held_back, tuple(held_back_by), unusable
         self.joined, self.lost, self.most = check_share("joined", joined), check_share("lost", lost), most
 

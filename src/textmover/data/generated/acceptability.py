@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from textmover.data.datamodule import HELD_BACK
-from textmover.data.generated.datamodule import SentencesDataModule, check_damage, check_words, with_neighbours
+from textmover.data.generated.datamodule import SentencesDataModule, check_kinds, check_words, with_neighbours
 from textmover.data.labelled import TASKS, LabelledSource, LabelledText, LabelsDataModule
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, partition
 from textmover.data.training_sources import Source
@@ -229,7 +229,7 @@ class AcceptabilityDataModule(SentencesDataModule):
         super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, NOTICE)
         self.column, self.split, self.sentences = column, split, sentences
         self.words, self.held_back = check_words(words, (3, 30)), held_back
-        self.kinds = check_damage("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)
+        self.kinds = check_kinds("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)
         self.bare, self.labels = check_share("bare", bare), labels
 
     def read(self) -> list[Source[Any]]:
