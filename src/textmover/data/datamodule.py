@@ -153,12 +153,13 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         sizes = {"batch_size": self.batch_size, "validation_batch_size": self.validation_batch_size}
         return kind(name, items, parts, **{**sizes, "notice": self.notice, **about})
 
-    def _check_sizes(self, unit: str, parts: Mapping[str, Sequence[Any]], way_out: str) -> None:
+    def _check_sizes(self, unit: str, parts: Mapping[str, Sequence[Any]], way_out: str, *, least: int = 3) -> None:
         for name, part in parts.items():
-            if len(part) < 3:
+            if len(part) < least:
+                files = f" of {', '.join(self.files)}" if self.files else ""
                 raise InputError(
-                    f"Expected at least 3 {unit} in the {name} part, but got {len(part)} of {', '.join(self.files)}: "
-                    f"{way_out}, or change `held_back`."
+                    f"Expected at least {least} {unit} in the {name} part, but got {len(part)}{files}: {way_out}, or "
+                    "change `held_back`."
                 )
 
     def _trainer(self) -> pl.Trainer:
@@ -327,13 +328,11 @@ class RatingsDataModule(SourcesDataModule):
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:
         left_out: list[InputError] = []
         segments = read_segments(self._tables.get(name, name), self.columns, split=split, left_out=left_out)
-        if left_out and self.unusable == "refuse":
-            problem = str(left_out[0]).removesuffix(".")
-            raise type(left_out[0])(f"{problem}, or set `unusable` to leave-out.")
         segments, out_of_range = split_by_range(segments, self.rating_range)
         left_out += (beyond_range(segment, name, self.rating_range) for segment in out_of_range)
         if left_out and self.unusable == "refuse":
-            raise left_out[0]
+            problem = str(left_out[0]).removesuffix(".")
+            raise type(left_out[0])(f"{problem}, or set `unusable` to leave-out.")
         if left_out:
             logger.warning("Rows left out: %d of %s. The first: %s", len(left_out), name, left_out[0])
         segments = rows_where(segments, where, name)

@@ -89,13 +89,13 @@ REFUSED = {
         ({"kinds": {"swap": -1.0}}, "at least 0"),
         ({"kinds": {"swap": 0.0}}, "a weight above 0"),
         ({"bare": 1.5}, "`bare` to be between 0 and 1"),
-        ({"words": (90, 99)}, "at least 2 sentences"),
+        ({"words": (90, 99)}, "at least 4 sentences and versions in the training part, but got 0"),
     ],
     RecordsDataModule: [
         *EVERY,
         ({"records": 0}, "`records` to be a whole number from 1 to 1,000,000, but got 0"),
         ({"versions": 0}, "`versions` to be a whole number from 1 to 1,000, but got 0"),
-        ({"records": 4}, "at least 3 segments to train on and 3 to hold back"),
+        ({"records": 4}, "at least 3 segments in the .* part, but got .: give more `records`"),
         ({"book": "none.yaml"}, "a file at .*none.yaml, but there is none"),
     ],
 }

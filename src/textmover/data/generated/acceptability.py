@@ -29,7 +29,7 @@ from textmover.perturbations.editable_sentences import (
 )
 from textmover.perturbations.perturbations import PERTURBATIONS
 from textmover.safe_reading import read_yaml
-from textmover.types import InputError, check_share, plural
+from textmover.types import InputError, check_share
 
 logger = logging.getLogger(__name__)
 
@@ -238,18 +238,13 @@ class AcceptabilityDataModule(SentencesDataModule):
         vocabulary = known_words(all_texts)
         sides = partition(texts, (is_held_back(text, self.held_back) for text in texts))
         training, damaged = (labelled_versions(side, self.kinds, self.seed, vocabulary, self.bare) for side in sides)
-        for name, part in (("training", training), ("held-back", damaged)):
-            if len(part) < 4:
-                raise InputError(
-                    f"Expected at least 2 sentences and their versions in the {name} part, but got "
-                    f"{plural(len(part), 'item')} of {', '.join(self.files)}: give more sentences, or change `words` "
-                    "or `held_back`."
-                )
+        parts = {HELD_BACK: damaged}
+        way_out = "give more sentences, or change `words`"
+        self._check_sizes("sentences and versions", {"training": training, **parts}, way_out, least=4)
         about = {
             "plain sentences": f"{len(texts)} of {self._named}, each with a damaged version where one was found",
             "held-back sentences": f"{100 * self.held_back:g}% by a hash of their text",
         }
-        parts = {HELD_BACK: damaged}
         if self.labels is not None:
             (human,) = self.labels.read()
             if not isinstance(human, LabelledSource) or human.classes != ACCEPTABILITY or human.pairs:

@@ -119,8 +119,7 @@ class ContrastsDataModule(GeneratedDataModule):
             with_unrelated(rated, self.unrelated, self.seed),
             about,
             drawn=f"Contrasts: {plural(len(rewordings), 'rewording')}",
-            unit="rewordings",
-            way_out=f" of {', '.join(self.files)}: give more of them, or change `words`",
+            way_out="give more rewordings, or change `words`",
         )
 
 

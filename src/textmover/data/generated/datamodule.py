@@ -42,15 +42,11 @@ class GeneratedDataModule(SourcesDataModule):
         return ", ".join(Path(name).name for name in self.files)
 
     def _rated(
-        self, name: str, segments: Sequence[Segment], about: Mapping[str, str], *, drawn: str, unit: str, way_out: str
+        self, name: str, segments: Sequence[Segment], about: Mapping[str, str], *, drawn: str, way_out: str
     ) -> list[Source[Any]]:
         """Return the generated segments as the only source, with a share held back by a hash."""
         training, held_back = split_held_back(segments, self.held_back)
-        if len(training) < 3 or len(held_back) < 3:
-            raise InputError(
-                f"Expected {unit} for at least 3 segments to train on and 3 to hold back, but got {len(training)} "
-                f"and {len(held_back)}{way_out}."
-            )
+        self._check_sizes("segments", {"training": training, HELD_BACK: held_back}, way_out)
         logger.info("%s, %s to train on, %d held back", drawn, plural(len(training), "segment"), len(held_back))
         about = {**about, "held back": f"{100 * self.held_back:g}% of the references by a hash of their text"}
         source = self._source(RatedSource, name, training, {HELD_BACK: held_back}, about=about)
@@ -174,8 +170,7 @@ class PerturbedDataModule(SentencesDataModule):
             perturbed_segments(texts, self.types, self.versions, self.seed),
             {"sentences": f"{len(texts)} of {self._named}"},
             drawn=f"Damaged sentences: {plural(len(texts), 'sentence')}",
-            unit="sentences",
-            way_out=f" of {', '.join(self.files)}: give more sentences, or change `words`",
+            way_out="give more sentences, or change `words`",
         )
 
 

@@ -154,8 +154,7 @@ class RecordsDataModule(GeneratedDataModule):
             record_segments(book, self.records, self.versions, self.seed),
             {"records": f"{self.records} of {plural(len(book.domains), 'domain')} ({self.book or 'records.yaml'})"},
             drawn=f"Synthetic records: {plural(len(book.domains), 'domain')}",
-            unit="records",
-            way_out=": give more `records`, or another share `held_back`",
+            way_out="give more `records`",
         )
 
 
