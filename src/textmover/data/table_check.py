@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -126,7 +126,8 @@ def check_table(
 
     read = [(place, row) for place, row in rows if isinstance(row, Segment)]
     findings = list(_unusable(rows))
-    data: dict[str, Any] = {"train": [str(path)], "columns": _plain(columns)}
+    roles = {name: value for name, value in asdict(columns).items() if value is not None}
+    data: dict[str, Any] = {"train": [str(path)], "columns": {**roles, "references": columns.reference_columns}}
     segments = [row for _, row in read]
     bounds = tuple(scale) if scale else scale_of(np.array([row.score for row in segments], dtype=np.float64))
     if bounds is not None:
@@ -226,12 +227,6 @@ def _column_summary(columns: Columns) -> str:
         "groups": ", ".join(columns.groups),
     }
     return "; ".join(f"{role} = {name}" for role, name in roles.items() if name)
-
-
-def _plain(columns: Columns) -> dict[str, Any]:
-    options: dict[str, Any] = {"hypothesis": columns.hypothesis, "references": list(columns.reference_columns)}
-    options |= {"score": columns.score, "groups": list(columns.groups)}
-    return options if columns.source is None else {**options, "source": columns.source}
 
 
 # --- problems ---------------------------------------------------------------------------------------------------------
