@@ -29,7 +29,7 @@ from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
 from textmover.runs.process_supervision import GRACE_TIME, STARTED_BY, UNUSABLE, Children, Messages, check_manual_start
 from textmover.runs.progress import Advance, PairCount, progress_bar
 from textmover.runs.score_output import Target, choose_target, kept_shards_message, open_sink, report_kept_shards
-from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, score_settings, scorer_and_shards
+from textmover.runs.score_run import finish, lock_parts, parts_of, score_rows, score_settings, scorer_and_shards
 from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Shard, ShardFolder
@@ -274,7 +274,7 @@ def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target,
             complete = options.resume and target.complete
     if complete:
         if processes.first:
-            confirm_complete(options, rows, target)
+            score_rows(options, rows, target)  # checks the result
         return target, None, None
     with contextlib.ExitStack() as stack:
         return _score_with_workers(processes, options, rows, stack)
