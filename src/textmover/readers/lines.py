@@ -230,25 +230,16 @@ def open_bytes(path: str | Path, position: Position | None = None) -> Iterator[I
     if str(path) == STANDARD_INPUT:
         yield _standard_input()
         return
-    with open_input(path) as packed, _followed(packed, position):
+    with open_input(path) as packed:
+        status = os.fstat(packed.fileno())
+        if position is not None and stat.S_ISREG(status.st_mode) and status.st_size:  # a pipe has no size
+            position.tell = lambda: 1.0 if packed.closed else packed.tell() / status.st_size
         unpacker = _unpacker(str(path))
         if unpacker is None:
             yield packed
         else:
             with io.BufferedReader(_Unpacked(packed, unpacker)) as stream:
                 yield stream
-
-
-@contextlib.contextmanager
-def _followed(packed: IO[bytes], position: Position | None) -> Iterator[None]:
-    """Report the share of a file's bytes that have been read. A pipe has no size and reports nothing."""
-    status = os.fstat(packed.fileno())
-    if position is None or not stat.S_ISREG(status.st_mode) or status.st_size == 0:
-        yield
-        return
-    position.tell = lambda: packed.tell() / status.st_size
-    yield
-    position.tell = lambda: 1.0
 
 
 def _standard_input() -> IO[bytes]:
