@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -33,7 +34,7 @@ from textmover.runs.score_run import finish, lock_parts, parts_of, score_rows, s
 from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Shard, ShardFolder
-from textmover.runs.shards.streaming import score_shards
+from textmover.runs.shards.streaming import finish_shards, score_shard
 from textmover.scoring.cache.hidden_states import flush_all
 from textmover.types import InputError, plural
 
@@ -159,7 +160,8 @@ class _Member:
         if self.failure is None:
             if self.rank:
                 self._check_shared(self.parts)
-            deque(score_shards(self.scorer, self._shards(), self.rows.systems, self.parts, self.count), maxlen=0)
+            work = functools.partial(score_shard, self.scorer, systems=self.rows.systems)
+            deque(finish_shards(self._shards(), work, self.parts, self.count), maxlen=0)
 
     def _shards(self) -> Iterator[Shard]:
         for shard in self.shards:

@@ -195,9 +195,8 @@ class MarkedDataModule(SourcesDataModule):
         lost: float = 0.0,
         most: int | None = None,
     ) -> None:
-        tables = named_tables(train, "train")
         validation_tables = {} if validation is None else named_tables(validation, "validation")
-        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": list(tables)}, notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": train}, notice)
         if not columns.compared:
             raise InputError("Expected `columns` to name a reference or a source to compare with, but got none.")
         unknown = set(held_back_by) - {"reference", *columns.groups, *(() if columns.source is None else ("source",))}
@@ -207,7 +206,7 @@ class MarkedDataModule(SourcesDataModule):
                 f"`columns.source` is set), but got {list(held_back_by)}: name another."
             )
         self.validation_files = list(validation_tables)
-        self._tables = {**tables, **validation_tables}
+        self._tables |= validation_tables
         self.splits, self.columns = (split, validation_split), columns
         self.where, self.validation_where = where or {}, validation_where or {}
         self.without = list(without or [])
