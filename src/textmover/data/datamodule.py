@@ -46,12 +46,12 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         seed: int | None = None,
         workers: int = 0,
         batch_sizes: tuple[int, int] = (16, 64),
-        files: dict[str, Any] | None = None,
+        files: Mapping[str, Any] = {},
         notice: str | None = None,
     ) -> None:
         super().__init__()
         check_least(0, seed=seed or 0)
-        self._tables = {name: one for field in files or {} for name, one in named_tables(files[field], field).items()}
+        self._tables = {name: one for field in files for name, one in named_tables(files[field], field).items()}
         self.files = list(self._tables)
         self.batch_size, self.validation_batch_size = batch_sizes
         check_least(1, batch_size=self.batch_size, validation_batch_size=self.validation_batch_size)

@@ -13,9 +13,9 @@ from tests.sentences import sentences
 from textmover.readers.row_streams import Row, TextFiles
 from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import summarize
+from textmover.runs.shards import streaming
 from textmover.runs.shards.score_formats import Layout
 from textmover.runs.shards.shards import Shard, ShardFolder, describe, read_shards
-from textmover.runs.shards import streaming
 from textmover.runs.shards.streaming import FinishedShard, finish_shards, fit_on_rows, score_shard
 from textmover.scoring import Scorer
 from textmover.scoring.engine.threads import prefetch
