@@ -16,6 +16,7 @@ from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.leakage import APART, WORTH_A_WARNING, PairFile, normalised_pair, without_files
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, sample_by_hash
 from textmover.data.training_sources import Batch, Source, Tokenize, check_least
+from textmover.readers.lines import usable
 from textmover.readers.segments import read_rows
 from textmover.readers.tables import named_tables, rows_where
 from textmover.types import InputError, TokenBatch, check_choice, plural
@@ -352,9 +353,7 @@ def read_labelled(
     fields = [("columns.texts", name) for name in columns.texts]
     fields += [("columns.label", label), *(("columns.groups", name) for name in columns.groups)]
     items, unlabelled = [], 0
-    for _, row in read_rows(path, fields, split=split):
-        if isinstance(row, InputError):
-            raise row
+    for row in usable(row for _, row in read_rows(path, fields, split=split)):
         value = row.cells.get(label)
         try:
             index = names.place(value)
