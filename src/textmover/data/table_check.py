@@ -117,7 +117,6 @@ def check_table(
     if scale and (len(scale) != 2 or not scale[0] < scale[1]):
         got = " ".join(f"{value:g}" for value in scale)
         raise InputError(f"Expected `scale` to be the lowest and the highest rating, as in 1 5, but got {got}.")
-    refuse_read_once([str(path)], "where a table is checked, which reads it twice", "write it to a file first")
     columns, annotator, unit, doubtful = _columns(path, {role: name for role, name in (given or {}).items() if name})
     rows = [(f"{unit} {number}", row) for number, row in numbered_segments(path, columns)]
 
@@ -174,6 +173,7 @@ def check_table(
 
 def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns, str | None, str, list[TableProblem]]:
     """Return columns by role, the annotator's, which is also a group, the unit of row numbers, and findings."""
+    refuse_read_once([str(path)], "where a table is checked, which reads it twice", "write it to a file first")
     with contextlib.closing(open_tables(path)) as tables:
         table = next(tables)
         rows = [row for _, row in islice(table.rows, 100)]
