@@ -62,7 +62,6 @@ def _exchanged(phrase: Phrase, options: Mapping[int, Sequence[str]], degree: int
 
 
 def _without_function_words(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """Omit function words."""
     places = shuffled([place for place, word in enumerate(phrase.words) if word.core and word.function], rng)[:degree]
     if len(places) < degree or len(phrase.words) < degree + 2:
         return None
@@ -71,7 +70,6 @@ def _without_function_words(phrase: Phrase, degree: int, rng: Random, pool: Word
 
 
 def _with_extra_function_words(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """Insert superfluous function words."""
     words = list(phrase.words)
     if len(words) < 2:
         return None

@@ -161,13 +161,8 @@ class RecordsDataModule(GeneratedDataModule):
 def record_segments(book: RecordDomains, records: int, versions: int, seed: int) -> list[Segment]:
     """Return records verbalised as reference and hypothesis, rated from 0 (worthless) to 100 (the same facts).
 
+    There are as many distinct references as ``records``, each with ``versions`` hypotheses, or fewer if fewer differ.
     Each record follows from its number and the seed only. The segments have the group ``domain``.
-
-    Args:
-        book: Domains, facts and wordings to draw from.
-        records: Number of distinct references.
-        versions: Hypotheses for each reference; fewer if fewer differ.
-        seed: Seed of all choices.
 
     Example:
         >>> one, _ = record_segments(load_records(), 1, 2, seed=1)
