@@ -249,12 +249,10 @@ class Evaluation(Shown):
 
     def metric(self, name: str) -> MetricAgreement:
         """Return the result of a metric by name, or raise an :class:`InputError` if it is unknown."""
-        for one in self.metrics:
-            if one.name == name:
-                return one
-        raise InputError(
-            f"Expected one of {', '.join(one.name for one in self.metrics)}, but got {name!r}: choose one."
-        )
+        by_name = {one.name: one for one in self.metrics}
+        if name not in by_name:
+            raise InputError(f"Expected one of {', '.join(by_name)}, but got {name!r}: choose one.")
+        return by_name[name]
 
     def ranked(self) -> tuple[MetricAgreement, ...]:
         """Return the metrics from best to worst; undefined ones come last."""
