@@ -290,7 +290,7 @@ def converted(kind: type[Kind], value: object, place: YamlPosition) -> Kind:
         Row(name='a', values=(1.0, 2.5))
     """
     if not isinstance(value, dict):
-        raise _wrong(place, "keys with values", value)
+        raise wrong_value(place, "keys with values", value)
     entries = {field.name: field for field in dataclasses.fields(kind) if field.name != "origin"}  # type: ignore[arg-type]
     check_keys(value, list(entries), str(place))
     for name, entry in entries.items():
@@ -328,7 +328,7 @@ def _value(hint: Any, value: object, place: YamlPosition) -> Any:
         return tuple(_value(inner[0], entry, place.inner(index)) for index, entry in enumerate(entries))
     if origin is not None:  # a mapping
         if not isinstance(value, dict):
-            raise _wrong(place, "names with values", value)
+            raise wrong_value(place, "names with values", value)
         return {_value(inner[0], key, place): _value(inner[1], entry, place.inner(key)) for key, entry in value.items()}
     return converted(hint, value, place)
 
@@ -347,17 +347,18 @@ def _plain_value(hint: Any, value: Any, place: YamlPosition) -> Any:
     expected, accepted = PLAIN[hint]
     if type(value) not in accepted:  # isinstance accepts bool as int
         needs_quotes = expected == "text" and isinstance(value, (bool, int, float))
-        raise _wrong(place, expected, value, "put it in quotation marks" if needs_quotes else "correct it")
+        raise wrong_value(place, expected, value, "put it in quotation marks" if needs_quotes else "correct it")
     if isinstance(value, str):
         if not value.strip():
-            raise _wrong(place, expected, value)
+            raise wrong_value(place, expected, value)
         return value.strip()
     if not abs(value) <= sys.float_info.max:
-        raise _wrong(place, "a finite number", value)
+        raise wrong_value(place, "a finite number", value)
     return str(value) if hint == Words else hint(value)
 
 
-def _wrong(place: YamlPosition, expected: str, value: object, way_out: str = "correct it") -> InputError:
+def wrong_value(place: object, expected: str, value: object, way_out: str = "correct it") -> InputError:
+    """Return the error for a value of a YAML file."""
     shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     if isinstance(value, Mapping | list):
         shown = "keys with values" if isinstance(value, Mapping) else "a list"

@@ -209,7 +209,7 @@ class TestColumns:
 
 HEADER = "hypothesis\treference\tscore\n"
 RECORD = json.dumps(RECORDS[0])
-NO_SEGMENT = "it is empty|hold at least one segment, but got none"
+NO_SEGMENT = "it is empty|hold at least one row, but got none"
 BAD_FILES = [
     ("t.xlsx", "x", r"ends in \.csv, \.tsv, .*, but got .*t\.xlsx: give one"),
     *(("t.tsv", content, NO_SEGMENT) for content in ("", "\ufeff", "\n\n", HEADER)),
@@ -264,7 +264,7 @@ class TestBadPlaces:
 
     def test_empty_parquet(self, tmp_path):
         parquet.write_table(pyarrow.table({"hypothesis": pyarrow.array([], pyarrow.string())}), tmp_path / "a.parquet")
-        with pytest.raises(InputError, match="hold at least one segment, but got none"):
+        with pytest.raises(InputError, match="hold at least one row, but got none"):
             read_segments(tmp_path / "a.parquet", Columns())
 
     def test_group_of_lists(self, tmp_path):

@@ -16,7 +16,7 @@ from textmover.data.rating_scales import Annotators, Scales, beyond_range, on_on
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, partition, share_note, split_held_back
 from textmover.data.training_sources import RatedSource, Source, Tokenize, check_judged, check_least
 from textmover.readers.segments import Columns, read_segments
-from textmover.readers.tables import named_tables, rows_where, unique_files
+from textmover.readers.tables import named_tables, rows_where
 from textmover.types import InputError, Segment
 from textmover.types.argument_checks import CheckedArguments
 
@@ -37,7 +37,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         seed: Seed of batch order and other random choices; if None, that of the mixture, or 0.
         workers: Worker processes for tokenisation; 0 tokenises in the main process.
         batch_sizes: Items per training batch over all processes, and items per validation batch.
-        files: Files to read, by the name of their option.
+        files: Files and tables to read, by the name of their option.
         notice: Caveat about the data for readers of the results.
     """
 
@@ -46,18 +46,16 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         seed: int | None = None,
         workers: int = 0,
         batch_sizes: tuple[int, int] = (16, 64),
-        files: dict[str, list[str]] | None = None,
+        files: Mapping[str, Any] = {},
         notice: str | None = None,
     ) -> None:
         super().__init__()
         check_least(0, seed=seed or 0)
-        for field, names in (files or {}).items():
-            if not names:
-                raise InputError(f"Expected `{field}` to name at least one file, but got none: name one.")
+        self._tables = {name: one for field in files for name, one in named_tables(files[field], field).items()}
+        self.files = list(self._tables)
         self.batch_size, self.validation_batch_size = batch_sizes
         check_least(1, batch_size=self.batch_size, validation_batch_size=self.validation_batch_size)
         self._seed, self.workers, self.notice = seed, workers, notice
-        self.files = [name for names in (files or {}).values() for name in unique_files(names)]
         self.sources: dict[str, Source[Any]] = {}  # by name, after :meth:`setup`
         self.resume_other_data = False  # whether to allow resuming with other data or another batch size
         self.earlier: dict[str, str] = {}  # for the model card: other data that a resumed run was trained on before
@@ -153,12 +151,13 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         sizes = {"batch_size": self.batch_size, "validation_batch_size": self.validation_batch_size}
         return kind(name, items, parts, **{**sizes, "notice": self.notice, **about})
 
-    def _check_sizes(self, unit: str, parts: Mapping[str, Sequence[Any]], way_out: str) -> None:
+    def _check_sizes(self, unit: str, parts: Mapping[str, Sequence[Any]], way_out: str, *, least: int = 3) -> None:
         for name, part in parts.items():
-            if len(part) < 3:
+            if len(part) < least:
+                files = f" of {', '.join(self.files)}" if self.files else ""
                 raise InputError(
-                    f"Expected at least 3 {unit} in the {name} part, but got {len(part)} of {', '.join(self.files)}: "
-                    f"{way_out}, or change `held_back`."
+                    f"Expected at least {least} {unit} in the {name} part, but got {len(part)}{files}: {way_out}, or "
+                    "change `held_back`."
                 )
 
     def _trainer(self) -> pl.Trainer:
@@ -239,9 +238,8 @@ class RatingsDataModule(SourcesDataModule):
         unusable: Unusable = "refuse",
         rating_range: list[float] | None = None,
     ) -> None:
-        tables = named_tables(train, "train")
         validation_tables = {} if validation is None else named_tables(validation, "validation")
-        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": list(tables)}, notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": train}, notice)
         if columns.score is None:
             raise InputError("Expected `columns.score` to name the column of the ratings, but got null: name it.")
         _check_roles(columns)
@@ -263,7 +261,7 @@ class RatingsDataModule(SourcesDataModule):
             raise InputError(f"Expected `rating_range` to be the lowest and highest rating, but got {rating_range}.")
         self.unusable, self.rating_range = unusable, rating_range
         self.validation_files = list(validation_tables)
-        self._tables = {**tables, **validation_tables}
+        self._tables |= validation_tables
         self.splits = split, validation_split
         self.columns, self.where, self.validation_where = columns, where or {}, validation_where or {}
         self.without, self.scales = list(without or []), scales
@@ -327,13 +325,11 @@ class RatingsDataModule(SourcesDataModule):
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:
         left_out: list[InputError] = []
         segments = read_segments(self._tables.get(name, name), self.columns, split=split, left_out=left_out)
-        if left_out and self.unusable == "refuse":
-            problem = str(left_out[0]).removesuffix(".")
-            raise type(left_out[0])(f"{problem}, or set `unusable` to leave-out.")
         segments, out_of_range = split_by_range(segments, self.rating_range)
         left_out += (beyond_range(segment, name, self.rating_range) for segment in out_of_range)
         if left_out and self.unusable == "refuse":
-            raise left_out[0]
+            problem = str(left_out[0]).removesuffix(".")
+            raise type(left_out[0])(f"{problem}, or set `unusable` to leave-out.")
         if left_out:
             logger.warning("Rows left out: %d of %s. The first: %s", len(left_out), name, left_out[0])
         segments = rows_where(segments, where, name)

@@ -16,8 +16,9 @@ from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.leakage import APART, WORTH_A_WARNING, PairFile, normalised_pair, without_files
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, sample_by_hash
 from textmover.data.training_sources import Batch, Source, Tokenize, check_least
+from textmover.readers.lines import usable
 from textmover.readers.segments import read_rows
-from textmover.readers.tables import rows_where, unique_files
+from textmover.readers.tables import named_tables, rows_where
 from textmover.types import InputError, TokenBatch, check_choice, plural
 
 logger = logging.getLogger(__name__)
@@ -248,9 +249,7 @@ class LabelsDataModule(SourcesDataModule):
         if self.columns.label is None:
             raise InputError("Expected `columns.label` to name the column of the labels, but got none: name it.")
         check_least(3, most=3 if most is None else most)
-        if validation is not None and not validation:
-            raise InputError("Expected `validation` to name at least one file, but got none: name one.")
-        self.validation_files = unique_files(validation or [])
+        self.validation_files = [] if validation is None else list(named_tables(validation, "validation"))
         self.splits = split, validation_split or ("validation" if task is None else TASKS[task].validation)
         self.where, self.validation_where, self.without = where or {}, validation_where or {}, list(without or [])
         self.held_back, self.most = held_back, most
@@ -354,9 +353,7 @@ def read_labelled(
     fields = [("columns.texts", name) for name in columns.texts]
     fields += [("columns.label", label), *(("columns.groups", name) for name in columns.groups)]
     items, unlabelled = [], 0
-    for _, row in read_rows(path, fields, split=split):
-        if isinstance(row, InputError):
-            raise row
+    for row in usable(row for _, row in read_rows(path, fields, split=split)):
         value = row.cells.get(label)
         try:
             index = names.place(value)

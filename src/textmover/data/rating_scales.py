@@ -130,7 +130,7 @@ def beyond_range(segment: Segment, name: str, bounds: Sequence[float] | None) ->
     low, high = bounds or (-np.inf, np.inf)
     return InputError(
         f"Expected ratings from {low:g} to {high:g} in {name}, but got {segment.score:g} for "
-        f"{segment.hypothesis[:60]!r}: correct it, or set `unusable` to leave-out."
+        f"{segment.hypothesis[:60]!r}: correct it."
     )
 
 

@@ -108,20 +108,15 @@ def connected_components(keys: Sequence[Sequence[Hashable]]) -> list[int]:
         >>> connected_components(["ab", "c", "bd", "dc", "e"])
         [0, 0, 0, 0, 4]
     """
-    parent = list(range(len(keys)))
+    from scipy.sparse import csgraph, csr_array
 
-    def root(index: int) -> int:
-        while parent[index] != index:
-            parent[index] = parent[parent[index]]
-            index = parent[index]
-        return index
-
-    first_row: dict[Hashable, int] = {}
-    for index, row in enumerate(keys):
-        for key in row:
-            low, high = sorted((root(first_row.setdefault(key, index)), root(index)))
-            parent[high] = low
-    return [root(index) for index in range(len(keys))]
+    numbers: dict[Hashable, int] = {}  # a node for each key, after those of the rows
+    edges = [(row, numbers.setdefault(key, len(keys) + len(numbers))) for row, some in enumerate(keys) for key in some]
+    size = len(keys) + len(numbers)
+    graph = csr_array(([1] * len(edges), ([row for row, _ in edges], [key for _, key in edges])), shape=(size, size))
+    labels = csgraph.connected_components(graph, directed=False)[1][: len(keys)] if keys else ()
+    first_rows: dict[int, int] = {}
+    return [first_rows.setdefault(label, row) for row, label in enumerate(labels)]
 
 
 def hold_out_groups(

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -117,7 +117,6 @@ def check_table(
     if scale and (len(scale) != 2 or not scale[0] < scale[1]):
         got = " ".join(f"{value:g}" for value in scale)
         raise InputError(f"Expected `scale` to be the lowest and the highest rating, as in 1 5, but got {got}.")
-    refuse_read_once([str(path)], "where a table is checked, which reads it twice", "write it to a file first")
     columns, annotator, unit, doubtful = _columns(path, {role: name for role, name in (given or {}).items() if name})
     rows = [(f"{unit} {number}", row) for number, row in numbered_segments(path, columns)]
 
@@ -126,7 +125,8 @@ def check_table(
 
     read = [(place, row) for place, row in rows if isinstance(row, Segment)]
     findings = list(_unusable(rows))
-    data: dict[str, Any] = {"train": [str(path)], "columns": _plain(columns)}
+    roles = {name: value for name, value in asdict(columns).items() if value is not None}
+    data: dict[str, Any] = {"train": [str(path)], "columns": {**roles, "references": columns.reference_columns}}
     segments = [row for _, row in read]
     bounds = tuple(scale) if scale else scale_of(np.array([row.score for row in segments], dtype=np.float64))
     if bounds is not None:
@@ -173,6 +173,7 @@ def check_table(
 
 def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns, str | None, str, list[TableProblem]]:
     """Return columns by role, the annotator's, which is also a group, the unit of row numbers, and findings."""
+    refuse_read_once([str(path)], "where a table is checked, which reads it twice", "write it to a file first")
     with contextlib.closing(open_tables(path)) as tables:
         table = next(tables)
         rows = [row for _, row in islice(table.rows, 100)]
@@ -226,12 +227,6 @@ def _column_summary(columns: Columns) -> str:
         "groups": ", ".join(columns.groups),
     }
     return "; ".join(f"{role} = {name}" for role, name in roles.items() if name)
-
-
-def _plain(columns: Columns) -> dict[str, Any]:
-    options: dict[str, Any] = {"hypothesis": columns.hypothesis, "references": list(columns.reference_columns)}
-    options |= {"score": columns.score, "groups": list(columns.groups)}
-    return options if columns.source is None else {**options, "source": columns.source}
 
 
 # --- problems ---------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
-from textmover.meta_evaluation.statistics.score_arrays import Vector
+from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, check_statistic
+from textmover.meta_evaluation.statistics.score_arrays import Vector, as_vector
 from textmover.types import InputError, Judgements, Shown, View, plural
 
 LEVELS = {
@@ -59,10 +59,7 @@ class Protocol:
     pair_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.statistic not in STATISTICS:
-            raise InputError(
-                f"Expected the statistic to be {', '.join(STATISTICS)}, but got {self.statistic!r}: choose one."
-            )
+        check_statistic(self.statistic, STATISTICS)
         if self.level not in LEVELS:
             raise InputError(f"Expected the level to be {', '.join(LEVELS)}, but got {self.level!r}: choose one.")
         levels = STATISTICS[self.statistic]
@@ -138,16 +135,7 @@ class MetricScores(Shown):
     signature: str = ""
 
     def __post_init__(self) -> None:
-        try:
-            scores = np.asarray(self.scores, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"Expected the scores of {self.name!r} to be numbers, but got '{error}': give one per segment."
-            ) from error
-        if scores.ndim != 1:
-            raise InputError(
-                f"Expected the scores of {self.name!r} of shape [n], but got {list(scores.shape)}: give one per text."
-            )
+        scores = as_vector(self.scores, f"the scores of {self.name!r}")
         if np.isinf(scores).any():
             raise InputError(
                 f"Expected finite scores of {self.name!r}, but got infinity for {int(np.isinf(scores).sum())} of "
@@ -261,12 +249,10 @@ class Evaluation(Shown):
 
     def metric(self, name: str) -> MetricAgreement:
         """Return the result of a metric by name, or raise an :class:`InputError` if it is unknown."""
-        for one in self.metrics:
-            if one.name == name:
-                return one
-        raise InputError(
-            f"Expected one of {', '.join(one.name for one in self.metrics)}, but got {name!r}: choose one."
-        )
+        by_name = {one.name: one for one in self.metrics}
+        if name not in by_name:
+            raise InputError(f"Expected one of {', '.join(by_name)}, but got {name!r}: choose one.")
+        return by_name[name]
 
     def ranked(self) -> tuple[MetricAgreement, ...]:
         """Return the metrics from best to worst; undefined ones come last."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, Any, TypeVar
 
 from textmover.readers.public_sets import located
 from textmover.safe_reading import TO_UTF8, open_input, unreadable
@@ -230,25 +230,16 @@ def open_bytes(path: str | Path, position: Position | None = None) -> Iterator[I
     if str(path) == STANDARD_INPUT:
         yield _standard_input()
         return
-    with open_input(path) as packed, _followed(packed, position):
-        unpacker = _unpacker(str(path))
-        if unpacker is None:
+    with open_input(path) as packed:
+        status = os.fstat(packed.fileno())
+        if position is not None and stat.S_ISREG(status.st_mode) and status.st_size:  # a pipe has no size
+            position.tell = lambda: 1.0 if packed.closed else packed.tell() / status.st_size
+        unpacked = _unpacked(packed, str(path))
+        if unpacked is None:
             yield packed
         else:
-            with io.BufferedReader(_Unpacked(packed, unpacker)) as stream:
+            with io.BufferedReader(unpacked) as stream:
                 yield stream
-
-
-@contextlib.contextmanager
-def _followed(packed: IO[bytes], position: Position | None) -> Iterator[None]:
-    """Report the share of a file's bytes that have been read. A pipe has no size and reports nothing."""
-    status = os.fstat(packed.fileno())
-    if position is None or not stat.S_ISREG(status.st_mode) or status.st_size == 0:
-        yield
-        return
-    position.tell = lambda: packed.tell() / status.st_size
-    yield
-    position.tell = lambda: 1.0
 
 
 def _standard_input() -> IO[bytes]:
@@ -264,33 +255,28 @@ def _standard_input() -> IO[bytes]:
     return open(descriptor, "rb", closefd=False)
 
 
-class _Unpacker(NamedTuple):
-    member: Callable[[], Any]  # creates the decompressor of a member
-    error: type[Exception]
-    padding: bytes = b""
-
-
-def _unpacker(name: str) -> _Unpacker | None:
+def _unpacked(packed: IO[bytes], name: str) -> _Unpacked | None:
     suffix = Path(name).suffix.lower()
     if suffix == ".gz":
-        return _Unpacker(partial(zlib.decompressobj, wbits=zlib.MAX_WBITS | 16), zlib.error, padding=b"\0")
+        return _Unpacked(packed, partial(zlib.decompressobj, wbits=zlib.MAX_WBITS | 16), zlib.error, padding=b"\0")
     if suffix != ".zst":
         return None
     with needs_extra("zstd", f"the package zstandard to read {name}"):
         import zstandard
-    return _Unpacker(zstandard.ZstdDecompressor().decompressobj, zstandard.ZstdError)
+    return _Unpacked(packed, zstandard.ZstdDecompressor().decompressobj, zstandard.ZstdError)
 
 
 class _Unpacked(io.RawIOBase):
-    """Unpacked bytes of a compressed file with one or several members.
+    """Unpacked bytes of a compressed file with one or several members; ``start`` makes the decompressor of one.
 
     The readers of ``gzip`` and ``zstandard`` do not handle truncated files: ``gzip`` withholds lines that could be
     read, and ``zstandard`` takes the file for complete.
     """
 
-    def __init__(self, packed: IO[bytes], unpacker: _Unpacker) -> None:
-        self._packed = packed
-        self._unpacker = unpacker
+    def __init__(
+        self, packed: IO[bytes], start: Callable[[], Any], error: type[Exception], padding: bytes = b""
+    ) -> None:
+        self._packed, self._start, self._error, self._padding = packed, start, error, padding
         self._member: Any = None
         self._rest = b""
         self._ready = memoryview(b"")
@@ -307,13 +293,13 @@ class _Unpacked(io.RawIOBase):
                     raise EOFError("the end of the file before the end of what was compressed")
                 return 0
             if self._member is None:
-                chunk = chunk.lstrip(self._unpacker.padding) if self._unpacker.padding else chunk
+                chunk = chunk.lstrip(self._padding)
                 if not chunk:
                     continue
-                self._member = self._unpacker.member()
+                self._member = self._start()
             try:
                 self._ready = memoryview(self._member.decompress(chunk))
-            except self._unpacker.error as error:
+            except self._error as error:
                 raise EOFError(str(error)) from error
             if self._member.eof:
                 self._rest, self._member = self._member.unused_data, None

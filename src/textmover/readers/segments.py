@@ -10,7 +10,7 @@ import contextlib
 import difflib
 import math
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -250,17 +250,21 @@ def read_rows(
     format: str | None = None,
     split: str = "train",
     position: Position | None = None,
+    check: Callable[[str, Sequence[str], Sequence[tuple[str, str]]], None] | None = None,
 ) -> Generator[tuple[int, TableRow | InputError], None, None]:
-    """Yield row numbers with the rows of a table; an unusable row gives its error instead."""
-    found = False
-    wanted = {name for _, name in fields}
+    """Yield row numbers with the rows of a table, all columns without ``fields``; an unusable row gives its error.
+
+    ``check`` replaces :func:`check_columns`.
+    """
+    found, check = False, check or check_columns
+    wanted = {name for _, name in fields} or None
     with contextlib.closing(open_tables(path, format=format, split=split, wanted=wanted, position=position)) as tables:
         for table in tables:
             columns = dict.fromkeys(table.columns or ())
             checked = named_columns = False
             for number, cells in table.rows:
                 if not checked and table.columns is not None:
-                    check_columns(table.name, table.columns, fields)
+                    check(table.name, table.columns, fields)
                 found = checked = True
                 if isinstance(cells, InputError):
                     yield number, cells
@@ -270,10 +274,10 @@ def read_rows(
                     columns.update(dict.fromkeys(cells))
                 yield number, TableRow(table.name, table.unit, number, cells)
             if table.columns is None and named_columns:
-                check_columns(table.name, tuple(columns), fields)
+                check(table.name, tuple(columns), fields)
     if not found:
         raise InputError(
-            f"Expected {display_path(str(path))} to hold at least one segment, but got none: give a file with rows."
+            f"Expected {display_path(str(path))} to hold at least one row, but got none: give a file with rows."
         )
 
 

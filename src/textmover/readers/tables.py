@@ -241,11 +241,6 @@ def named_tables(given: Any, argument: str) -> dict[str, str | MemoryTable]:
     return {str(table): table for table in tables.values()}
 
 
-def unique_files(paths: Iterable[str]) -> list[str]:
-    """Return the paths of different files; a file that is named twice, also by another path, appears once."""
-    return list({os.path.realpath(path): path for path in paths}.values())
-
-
 def _is_table(value: Mapping[Any, Any]) -> bool:
     """Return whether a mapping holds columns of one length rather than the cells of a row."""
     columns = list(value.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -29,11 +30,11 @@ from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
 from textmover.runs.process_supervision import GRACE_TIME, STARTED_BY, UNUSABLE, Children, Messages, check_manual_start
 from textmover.runs.progress import Advance, PairCount, progress_bar
 from textmover.runs.score_output import Target, choose_target, kept_shards_message, open_sink, report_kept_shards
-from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, score_settings, scorer_and_shards
+from textmover.runs.score_run import finish, lock_parts, parts_of, score_rows, score_settings, scorer_and_shards
 from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Shard, ShardFolder
-from textmover.runs.shards.streaming import score_shards
+from textmover.runs.shards.streaming import finish_shards, score_shard
 from textmover.scoring.cache.hidden_states import flush_all
 from textmover.types import InputError, plural
 
@@ -159,7 +160,8 @@ class _Member:
         if self.failure is None:
             if self.rank:
                 self._check_shared(self.parts)
-            deque(score_shards(self.scorer, self._shards(), self.rows.systems, self.parts, self.count), maxlen=0)
+            work = functools.partial(score_shard, self.scorer, systems=self.rows.systems)
+            deque(finish_shards(self._shards(), work, self.parts, self.count), maxlen=0)
 
     def _shards(self) -> Iterator[Shard]:
         for shard in self.shards:
@@ -274,7 +276,7 @@ def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target,
             complete = options.resume and target.complete
     if complete:
         if processes.first:
-            confirm_complete(options, rows, target)
+            score_rows(options, rows, target)  # checks the result
         return target, None, None
     with contextlib.ExitStack() as stack:
         return _score_with_workers(processes, options, rows, stack)

@@ -153,17 +153,16 @@ class Sink:
             self._stream.write(layout.whole(self._encoded, summary))
 
 
-def said_at_end(
-    target: Target, options: argparse.Namespace, kept_shards: int | None, said: Sequence[str] = ()
-) -> list[str]:
-    """Return the last lines of a run: ``said``, and shards of earlier runs; ``None`` if one of these had finished."""
-    if kept_shards is None:
-        return [f"Complete already: {target.path} (--overwrite computes it again)"]
+def say_at_end(target: Target, options: argparse.Namespace, kept_shards: int | None, said: Sequence[str]) -> None:
+    """Print ``said`` and the number of shards of earlier runs, ``None`` if one of these had finished, unless quiet."""
     lines = [f"Kept: {plural(kept_shards, 'shard')} of an earlier run"] if kept_shards else []
     lines += said
     if options.resume and target.in_parts and not target.folder:
         lines.append(f"Kept for --resume: {output_manifest_path(target.named)}")
-    return lines
+    if kept_shards is None:
+        lines = [f"Complete already: {target.path} (--overwrite computes it again)"]
+    if not options.quiet:
+        sys.stderr.write("".join(f"{one}\n" for one in lines))
 
 
 @contextlib.contextmanager

@@ -214,13 +214,6 @@ def finish(
     return summary
 
 
-def confirm_complete(options: argparse.Namespace, rows: Rows, target: Target) -> None:
-    """Check without scoring that a result belongs to this run, and delete leftovers of an interrupted run."""
-    with contextlib.ExitStack() as stack:
-        scorer, shards = scorer_and_shards(options, rows, stack)
-        check_complete(target, parts_of(target, scorer, options, score_settings(options, rows)), shards)
-
-
 def check_complete(target: Target, parts: ShardFolder, shards: Iterable[Shard]) -> None:
     """Raise an error unless a result was made from these shards; delete leftovers of an interrupted run."""
     path, layout = target.named, target.layout

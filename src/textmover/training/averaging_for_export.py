@@ -181,7 +181,6 @@ def _texts(metric: SegmentMetric, rated: list[Segment]) -> list[str] | None:
 
 
 def _warn_of_different_scales(metrics: Sequence[SegmentMetric]) -> None:
-    """Warn if metrics to average were calibrated to ratings of different scales."""
     calibrations = (getattr(metric, "calibration", None) for metric in metrics)
     heads = [head for head in calibrations if isinstance(head, Calibration)]
     slopes = [abs(float(head.scale.detach())) for head in heads]

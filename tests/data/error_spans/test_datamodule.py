@@ -6,7 +6,7 @@ import pytest
 
 from data_files import all_items, source_of, write_table
 from textmover.data import MadeErrorsDataModule, MarkedDataModule, MixtureDataModule, PairFile
-from textmover.data.error_spans.segment_augmentation import check_kinds, closest_others, reworded, with_references
+from textmover.data.error_spans.segment_augmentation import closest_others, reworded, with_references
 from textmover.data.split import is_held_back
 from textmover.readers.error_spans import MarkedColumns
 from textmover.types import InputError
@@ -134,7 +134,7 @@ def test_a_reference_stays_where_there_is_no_other():
     (plain,) = with_references([segment(0, "Go.")], {"paraphrase": 1.0}, 0)
     assert alone.groups == plain.groups == {"reference": "given"}
     assert alone.references == ("Nothing alike.",)
-    (bare,) = with_references([MarkedSegment("a", (), (), "b")], check_kinds({"other": 1.0}), 0)
+    (bare,) = with_references([MarkedSegment("a", (), (), "b")], {"other": 1.0}, 0)
     assert bare.references == ()
 
 

@@ -94,7 +94,7 @@ def texts(tmp_path) -> list[str]:
     ("options", "message"),
     [
         ({"types": {"swap": 1.0}}, r"weights of at least 0 to number, .*, but got swap: 1\.0"),
-        ({"types": {"number": 0.0}}, "some kind of damage a weight above 0"),
+        ({"types": {"number": 0.0}}, "some kind a weight above 0"),
         ({"paraphrased": 2.0}, r"`paraphrased` to be between 0 and 1, but got 2\.0"),
         ({"words": (90, 99)}, "at least 3 texts in the training part, but got 0"),
         ({"types": {"identity": 1.0}}, "texts with errors in the training part"),

@@ -110,7 +110,7 @@ def test_a_text_with_nothing_to_make_wrong_is_left_out():
         ({"least": {"part": 1.0}}, "Expected the column 'part' of .* to hold numbers, but got 'dev'"),
         ({"least": {"rating": 1.0}}, "rating"),
         ({"where": {"part": ["test"]}}, "whose 'part' is 'test'"),
-        ({"most": 1}, "Expected rewordings for at least 3 segments"),
+        ({"most": 1}, "Expected at least 3 segments in the .* part.*: give more rewordings"),
         ({"most": -3}, "Expected `most` to be a whole number from 1 to 1,000,000,000, but got -3"),
         ({"most": "x"}, r"Expected `pairs\[0\]\.most` to be int, but got 'x'"),
     ],

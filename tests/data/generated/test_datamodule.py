@@ -8,7 +8,7 @@ import pytest
 from data_files import all_items, source_of, write_table
 from textmover.data import MixtureDataModule, PerturbedDataModule, RecordsDataModule
 from textmover.data.generated.acceptability import AcceptabilityDataModule
-from textmover.data.generated.datamodule import check_damage, perturbed_segments, read_sentences, taken_sentences
+from textmover.data.generated.datamodule import check_kinds, perturbed_segments, read_sentences, taken_sentences
 from textmover.perturbations.registry import all_perturbations
 from textmover.types import InputError
 
@@ -89,13 +89,13 @@ REFUSED = {
         ({"kinds": {"swap": -1.0}}, "at least 0"),
         ({"kinds": {"swap": 0.0}}, "a weight above 0"),
         ({"bare": 1.5}, "`bare` to be between 0 and 1"),
-        ({"words": (90, 99)}, "at least 2 sentences"),
+        ({"words": (90, 99)}, "at least 4 sentences and versions in the training part, but got 0"),
     ],
     RecordsDataModule: [
         *EVERY,
         ({"records": 0}, "`records` to be a whole number from 1 to 1,000,000, but got 0"),
         ({"versions": 0}, "`versions` to be a whole number from 1 to 1,000, but got 0"),
-        ({"records": 4}, "at least 3 segments to train on and 3 to hold back"),
+        ({"records": 4}, "at least 3 segments in the .* part, but got .: give more `records`"),
         ({"book": "none.yaml"}, "a file at .*none.yaml, but there is none"),
     ],
 }
@@ -129,17 +129,17 @@ def test_the_order_does_not_hang_on_that_of_the_files_nor_on_other_texts():
 
 
 def test_weights_are_as_given_or_the_same_for_all():
-    assert check_damage("kinds", None, ["drop", "swap"], ["drop", "swap", "entity"]) == {"drop": 1.0, "swap": 1.0}
-    assert check_damage("kinds", {"entity": 2}, ["drop"], ["drop", "entity"]) == {"entity": 2}
+    assert check_kinds("kinds", None, ["drop", "swap"], ["drop", "swap", "entity"]) == {"drop": 1.0, "swap": 1.0}
+    assert check_kinds("kinds", {"entity": 2}, ["drop"], ["drop", "entity"]) == {"entity": 2}
 
 
 @pytest.mark.parametrize(
     ("weights", "message"),
-    [({"drop": float("inf")}, "drop: inf"), ({"drop": float("nan")}, "drop: nan"), ({}, "some kind of damage")],
+    [({"drop": float("inf")}, "drop: inf"), ({"drop": float("nan")}, "drop: nan"), ({}, "some kind a weight above 0")],
 )
 def test_weights_that_are_no_weights_are_refused(weights, message):
     with pytest.raises(InputError, match=f"`kinds`.*{message}"):
-        check_damage("kinds", weights, ["drop"], ["drop"])
+        check_kinds("kinds", weights, ["drop"], ["drop"])
 
 
 # --- ratings of damaged sentences -------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ class TestYaml:
             ("origin: r", "but got 'origin'"),
             ("hypothesis: 3", r"Expected `hypothesis` of .*mine\.yaml to be text, but got 3:"),
             ("hypothesis: null", "Expected `hypothesis` of .* to be text, but got null:"),
-            ("references: [a, [b]]", r"Expected `references` of .* to be text, but got \['b'\]:"),
+            ("references: [a, [b]]", "Expected `references` of .* to be text, but got a list:"),
             ("references: []", "Expected `references` of .* to name at least one column, but got none:"),
             ("ratings: {}", "Expected `ratings` of .* to name at least one column, but got none:"),
             ("ratings: {a: 1}", "Expected `ratings` of .* to be text, but got 1:"),

@@ -13,9 +13,10 @@ from tests.sentences import sentences
 from textmover.readers.row_streams import Row, TextFiles
 from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import summarize
+from textmover.runs.shards import streaming
 from textmover.runs.shards.score_formats import Layout
 from textmover.runs.shards.shards import Shard, ShardFolder, describe, read_shards
-from textmover.runs.shards.streaming import FinishedShard, fit_on_rows, score_shard, score_shards
+from textmover.runs.shards.streaming import FinishedShard, finish_shards, fit_on_rows, score_shard
 from textmover.scoring import Scorer
 from textmover.scoring.engine.threads import prefetch
 from textmover.types import InputError
@@ -29,7 +30,8 @@ def cut(*systems: list[str], references: list[str], size: int) -> list[Shard]:
 
 
 def scored(scorer: Scorer, shards: Iterable[Shard], parts: ShardFolder | None = None) -> list[FinishedShard]:
-    return list(score_shards(scorer, shards, ("h",), parts, PairCount(1, lambda *_: None)))
+    work = partial(streaming.score_shard, scorer, systems=("h",))
+    return list(finish_shards(shards, work, parts, PairCount(1, lambda *_: None)))
 
 
 @pytest.fixture(scope="module")

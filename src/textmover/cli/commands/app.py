@@ -46,7 +46,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _open_session(options: argparse.Namespace) -> Session:
-    """Open the annotation session and check its options and texts."""
     if options.errors == "only" and options.criteria:
         raise InputError("Expected `--errors only` or `--criteria`, but got both: `--errors also` asks for both.")
     criteria = None if options.criteria is None else parse_criteria(options.criteria)

@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from textmover.cli.options.input_tables import rows_of
-from textmover.readers.row_streams import GivenTexts, Row, Rows
+from textmover.readers.row_streams import GivenTexts, Rows
 from textmover.report import error_spans
 from textmover.report.explanation.output import choose_target
 from textmover.runs.progress import progress_bar
-from textmover.runs.score_output import line_target, refuse_resuming, said_at_end
+from textmover.runs.score_output import line_target, refuse_resuming, say_at_end
 from textmover.runs.score_run import ShardWork, Written, bad_rows, scorer_and_shards, write_shards
 from textmover.runs.score_summary import ShardSummary
 from textmover.runs.shards.score_formats import LineLayout
@@ -44,12 +44,11 @@ def run(options: argparse.Namespace) -> int:
     error_spans.check_kept(columns, format)
     options.shard_size = CHUNK
     marks = functools.partial(_marks, columns, options.least_confidence, isinstance(rows, GivenTexts))
-    target = None
+    target = line_target(options, LineLayout(format, error_spans.header_of(format, columns)), path)
     if format == "html":
         refuse_resuming(options, "a page, which is written as a whole: leave that option out")
         written = _write_page(options, rows, path, marks)
     else:
-        target = line_target(options, LineLayout(format, error_spans.header_of(format, columns)), path)
         settings = {name: getattr(options, name) for name in ("least_confidence", "reference_column", "keep_columns")}
         settings["on_error"] = bad_rows(options)
         prepare = functools.partial(_prepare, options, rows, marks, format)
@@ -68,9 +67,7 @@ def run(options: argparse.Namespace) -> int:
         logger.warning("Left out: %s; the first: %s", number, left_out[0].problem)
     warned = {name: one for name, one in count.flags.items() if name != "unreferenced" or not options.quiet}
     marking.warn_marked(scorer, warned)
-    if not options.quiet:
-        lines = count.said() if target is None else said_at_end(target, options, kept_shards, count.said())
-        sys.stderr.write("".join(f"{one}\n" for one in lines))
+    say_at_end(target, options, kept_shards, count.said())
     severe = count.at_least(options.fail_on) if options.fail_on else 0
     if severe:
         sys.stderr.write(f"Failed: {plural(severe, 'error')} of severity {options.fail_on} or above (--fail-on).\n")
@@ -90,14 +87,12 @@ def _prepare(
         lines, tally = marks(scorer, shard)
         return ShardLines(functools.partial(error_spans.write_marked, format=format, lines=lines), tally)
 
-    if not isinstance(rows, GivenTexts):
-        shards = (replace(shard, rows=[_with_line(row) for row in shard.rows]) for shard in shards)
+    if not isinstance(rows, GivenTexts):  # keep the lines, so that a resumed run compares them
+        shards = (
+            replace(shard, rows=[row._replace(kept=(*row.kept, str(row.line))) for row in shard.rows])
+            for shard in shards
+        )
     return ShardWork(scorer, shards, write)
-
-
-def _with_line(row: Row) -> Row:
-    """Return the row with its line among what is kept, so that a resumed run compares it."""
-    return row._replace(kept=(*row.kept, str(row.line)))
 
 
 def _write_page(options: argparse.Namespace, rows: Rows, path: Path | None, marks: Marks) -> Written:

@@ -64,7 +64,6 @@ def _explained(scorer: Scorer, rows: Sequence[Row], *, of_file: bool, quiet: boo
 
 @contextlib.contextmanager
 def _line_in_errors(row: Row, *, several: bool) -> Iterator[None]:
-    """Prefix errors with the line if there are several lines."""
     try:
         yield
     except InputError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
@@ -14,7 +13,7 @@ from textmover.cli.options.input_tables import refuse_table_options, source_of
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
 from textmover.readers.column_flags import errors_with_flag_names
 from textmover.runs.mbr_output import CandidateShard, candidate_shards, choice_line, choose_output, refuse_breaks
-from textmover.runs.score_output import said_at_end
+from textmover.runs.score_output import say_at_end
 from textmover.runs.score_run import ShardWork, write_shards
 from textmover.runs.score_summary import ShardSummary
 from textmover.runs.shards.shards import ShardLines
@@ -53,11 +52,9 @@ def run(options: argparse.Namespace) -> None:
     bar = "choosing", "segments"
     scorer, tallies, kept_shards, summary = write_shards(options, target, prepare, bar, settings)
     scorer.warn(summary.counts if summary else {})
-    if not options.quiet:
-        sources = any(tally.extras["sources"] for tally in tallies or ())
-        signature = f"Signature: {mbr_signature(scorer, sources=sources, **settings)}"
-        lines = said_at_end(target, options, kept_shards, [signature])
-        sys.stderr.write("".join(f"{one}\n" for one in lines))
+    sources = any(tally.extras["sources"] for tally in tallies or ())
+    signature = f"Signature: {mbr_signature(scorer, sources=sources, **settings)}"
+    say_at_end(target, options, kept_shards, [signature])
 
 
 def _prepare(options: argparse.Namespace, sets: CandidateSets, format: str, stack: contextlib.ExitStack) -> ShardWork:

@@ -75,7 +75,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_one_line(texts: Sequence[str]) -> None:
-    """Raise :class:`InputError` for texts that TSV without quoting cannot store."""
     for number, text in enumerate(texts, start=1):
         if re.search(r"[\t\n\r]", text):
             raise InputError(

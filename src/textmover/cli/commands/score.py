@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 
 from textmover.cli.options.input_tables import rows_of
 from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
-from textmover.runs.score_output import Target, choose_target, said_at_end
+from textmover.runs.score_output import Target, choose_target, say_at_end
 from textmover.runs.score_run import score_rows
 from textmover.runs.score_summary import Summary
 from textmover.scoring.scorer_from_options import take_default
@@ -38,6 +37,4 @@ def _report(options: argparse.Namespace, target: Target, summary: Summary | None
     if summary is not None and summary.skipped:
         logger.warning("No score (nan): %s; the first: %s", plural(summary.skipped, "row"), summary.problem)
     said = [] if summary is None else summary.said(signature=target.layout.format != "json")
-    lines = said_at_end(target, options, kept_shards, said)
-    if not options.quiet:
-        sys.stderr.write("".join(f"{one}\n" for one in lines))
+    say_at_end(target, options, kept_shards, said)

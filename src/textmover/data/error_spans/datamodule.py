@@ -14,12 +14,15 @@ from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule, Unusable
 from textmover.data.error_spans.segment_augmentation import (
+    GIVEN,
     KIND,
-    check_kinds,
+    OTHER,
+    PARAPHRASE,
     joined_segments,
     with_lost_words,
     with_references,
 )
+from textmover.data.generated.datamodule import check_kinds
 from textmover.data.leakage import PairFile, segment_pairs, warn_of_shared, without_files
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, sample_by_hash, share_note, split_held_back, text_hash
 from textmover.data.training_sources import Batch, Source, Tokenize
@@ -192,9 +195,8 @@ class MarkedDataModule(SourcesDataModule):
         lost: float = 0.0,
         most: int | None = None,
     ) -> None:
-        tables = named_tables(train, "train")
         validation_tables = {} if validation is None else named_tables(validation, "validation")
-        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": list(tables)}, notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": train}, notice)
         if not columns.compared:
             raise InputError("Expected `columns` to name a reference or a source to compare with, but got none.")
         unknown = set(held_back_by) - {"reference", *columns.groups, *(() if columns.source is None else ("source",))}
@@ -204,10 +206,11 @@ class MarkedDataModule(SourcesDataModule):
                 f"`columns.source` is set), but got {list(held_back_by)}: name another."
             )
         self.validation_files = list(validation_tables)
-        self._tables = {**tables, **validation_tables}
+        self._tables |= validation_tables
         self.splits, self.columns = (split, validation_split), columns
         self.where, self.validation_where = where or {}, validation_where or {}
-        self.without, self.references = list(without or []), check_kinds(references)
+        self.without = list(without or [])
+        self.references = check_kinds("references", references, (GIVEN,), (GIVEN, PARAPHRASE, OTHER))
         self.held_back, self.held_back_by, self.unusable = held_back, tuple(held_back_by), unusable
         self.joined, self.lost, self.most = check_share("joined", joined), check_share("lost", lost), most
 

@@ -17,7 +17,7 @@ from textmover.data.generated.contrasts import RewordedFile, reworded_pairs
 from textmover.data.generated.datamodule import (
     ATTEMPTS,
     SentencesDataModule,
-    check_damage,
+    check_kinds,
     check_words,
     distinct_versions,
     with_neighbours,
@@ -100,7 +100,7 @@ class MadeErrorsDataModule(SentencesDataModule):
         self.column, self.split, self.sentences, self.versions = column, split, sentences, versions
         self.words, self.held_back = check_words(words, (4, 40)), held_back
         self.paraphrased, self.joined = check_share("paraphrased", paraphrased), check_share("joined", joined)
-        self.types = check_damage("types", types, DEFAULT, (*WRONG, *CLEAN))
+        self.types = check_kinds("types", types, DEFAULT, (*WRONG, *CLEAN))
 
     def read(self) -> list[Source[Any]]:
         """Read the sentences and damage them."""

@@ -15,7 +15,7 @@ from textmover.perturbations.parsed_clauses import Parse
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.registry import all_perturbations
 from textmover.perturbations.severity import shipped_table
-from textmover.types import InputError, MarkedSegment
+from textmover.types import MarkedSegment
 from textmover.types.error_spans import ErrorSpan
 from textmover.types.word_splitting import text_words
 
@@ -28,20 +28,6 @@ NEGATIONS = NEGATIVE | {
     "nicht", "kein", "keine", "keinen", "keiner", "nie", "не", "nu", "不", "没", "未", "无", "非", "别",
 }  # fmt: skip
 """Negations, one of which is lost in half of the texts that have one."""
-
-
-def check_kinds(weights: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the weights of reference kinds; given references only if ``None``."""
-    checked = {GIVEN: 1.0} if weights is None else dict(weights)
-    for kind, weight in checked.items():
-        if kind not in (GIVEN, PARAPHRASE, OTHER) or not 0 <= weight < float("inf"):
-            raise InputError(
-                f"Expected `references` to give weights of at least 0 to {GIVEN}, {PARAPHRASE} and {OTHER}, but got "
-                f"{kind}: {weight}."
-            )
-    if not any(checked.values()):
-        raise InputError("Expected `references` to give some kind a weight above 0, but got none: name one.")
-    return checked
 
 
 def with_references(

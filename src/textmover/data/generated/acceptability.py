@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from textmover.data.datamodule import HELD_BACK
-from textmover.data.generated.datamodule import SentencesDataModule, check_damage, check_words, with_neighbours
+from textmover.data.generated.datamodule import SentencesDataModule, check_kinds, check_words, with_neighbours
 from textmover.data.labelled import TASKS, LabelledSource, LabelledText, LabelsDataModule
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, partition
 from textmover.data.training_sources import Source
@@ -29,7 +29,7 @@ from textmover.perturbations.editable_sentences import (
 )
 from textmover.perturbations.perturbations import PERTURBATIONS
 from textmover.safe_reading import read_yaml
-from textmover.types import InputError, check_share, plural
+from textmover.types import InputError, check_share
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,6 @@ def _exchanged(phrase: Phrase, options: Mapping[int, Sequence[str]], degree: int
 
 
 def _without_function_words(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """Omit function words."""
     places = shuffled([place for place, word in enumerate(phrase.words) if word.core and word.function], rng)[:degree]
     if len(places) < degree or len(phrase.words) < degree + 2:
         return None
@@ -71,7 +70,6 @@ def _without_function_words(phrase: Phrase, degree: int, rng: Random, pool: Word
 
 
 def _with_extra_function_words(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """Insert superfluous function words."""
     words = list(phrase.words)
     if len(words) < 2:
         return None
@@ -229,7 +227,7 @@ class AcceptabilityDataModule(SentencesDataModule):
         super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, NOTICE)
         self.column, self.split, self.sentences = column, split, sentences
         self.words, self.held_back = check_words(words, (3, 30)), held_back
-        self.kinds = check_damage("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)
+        self.kinds = check_kinds("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)
         self.bare, self.labels = check_share("bare", bare), labels
 
     def read(self) -> list[Source[Any]]:
@@ -238,18 +236,13 @@ class AcceptabilityDataModule(SentencesDataModule):
         vocabulary = known_words(all_texts)
         sides = partition(texts, (is_held_back(text, self.held_back) for text in texts))
         training, damaged = (labelled_versions(side, self.kinds, self.seed, vocabulary, self.bare) for side in sides)
-        for name, part in (("training", training), ("held-back", damaged)):
-            if len(part) < 4:
-                raise InputError(
-                    f"Expected at least 2 sentences and their versions in the {name} part, but got "
-                    f"{plural(len(part), 'item')} of {', '.join(self.files)}: give more sentences, or change `words` "
-                    "or `held_back`."
-                )
+        parts = {HELD_BACK: damaged}
+        way_out = "give more sentences, or change `words`"
+        self._check_sizes("sentences and versions", {"training": training, **parts}, way_out, least=4)
         about = {
             "plain sentences": f"{len(texts)} of {self._named}, each with a damaged version where one was found",
             "held-back sentences": f"{100 * self.held_back:g}% by a hash of their text",
         }
-        parts = {HELD_BACK: damaged}
         if self.labels is not None:
             (human,) = self.labels.read()
             if not isinstance(human, LabelledSource) or human.classes != ACCEPTABILITY or human.pairs:

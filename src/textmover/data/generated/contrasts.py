@@ -9,7 +9,7 @@ from typing import Any
 from textmover.data.generated.datamodule import (
     NEIGHBOURS,
     GeneratedDataModule,
-    check_damage,
+    check_kinds,
     check_words,
     synthetic_notice,
     with_neighbours,
@@ -97,8 +97,8 @@ class ContrastsDataModule(GeneratedDataModule):
         super().__init__(seed, workers, (batch_size, validation_batch_size), files, notice)
         self.pairs, self.without = list(pairs), list(without or [])
         self.words, self.held_back = check_words(words, (5, 40)), held_back
-        self.types, self.events = check_damage("types", types, WRONG_FACTS, all_perturbations()), events
-        self.event_types = None if event_types is None else check_damage("event_types", event_types, (), WRONG_EVENTS)
+        self.types, self.events = check_kinds("types", types, WRONG_FACTS, all_perturbations()), events
+        self.event_types = None if event_types is None else check_kinds("event_types", event_types, (), WRONG_EVENTS)
         for name in event_books or (None,):
             check_choice("event_books", name, BOOKS)
         self.event_books = tuple(event_books)
@@ -119,8 +119,7 @@ class ContrastsDataModule(GeneratedDataModule):
             with_unrelated(rated, self.unrelated, self.seed),
             about,
             drawn=f"Contrasts: {plural(len(rewordings), 'rewording')}",
-            unit="rewordings",
-            way_out=f" of {', '.join(self.files)}: give more of them, or change `words`",
+            way_out="give more rewordings, or change `words`",
         )
 
 

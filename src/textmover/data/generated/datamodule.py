@@ -42,15 +42,11 @@ class GeneratedDataModule(SourcesDataModule):
         return ", ".join(Path(name).name for name in self.files)
 
     def _rated(
-        self, name: str, segments: Sequence[Segment], about: Mapping[str, str], *, drawn: str, unit: str, way_out: str
+        self, name: str, segments: Sequence[Segment], about: Mapping[str, str], *, drawn: str, way_out: str
     ) -> list[Source[Any]]:
         """Return the generated segments as the only source, with a share held back by a hash."""
         training, held_back = split_held_back(segments, self.held_back)
-        if len(training) < 3 or len(held_back) < 3:
-            raise InputError(
-                f"Expected {unit} for at least 3 segments to train on and 3 to hold back, but got {len(training)} "
-                f"and {len(held_back)}{way_out}."
-            )
+        self._check_sizes("segments", {"training": training, HELD_BACK: held_back}, way_out)
         logger.info("%s, %s to train on, %d held back", drawn, plural(len(training), "segment"), len(held_back))
         about = {**about, "held back": f"{100 * self.held_back:g}% of the references by a hash of their text"}
         source = self._source(RatedSource, name, training, {HELD_BACK: held_back}, about=about)
@@ -80,18 +76,18 @@ def check_words(words: tuple[int, int], usual: tuple[int, int]) -> tuple[int, in
     return words
 
 
-def check_damage(
-    name: str, weights: Mapping[str, float] | None, all_of_them: Collection[str], known: Collection[str]
+def check_kinds(
+    name: str, weights: Mapping[str, float] | None, defaults: Collection[str], known: Collection[str]
 ) -> dict[str, float]:
-    """Check and return weights of damage kinds for the argument ``name``; default: 1 for each of ``all_of_them``."""
-    chosen = dict.fromkeys(all_of_them, 1.0) if weights is None else dict(weights)
+    """Check and return weights of kinds for the argument ``name``; by default 1 for each of ``defaults``."""
+    chosen = dict.fromkeys(defaults, 1.0) if weights is None else dict(weights)
     for kind, weight in chosen.items():
         if kind not in known or not 0 <= weight < float("inf"):
             raise InputError(
                 f"Expected `{name}` to give weights of at least 0 to {', '.join(known)}, but got {kind}: {weight}."
             )
     if not any(chosen.values()):
-        raise InputError(f"Expected `{name}` to give some kind of damage a weight above 0, but got none: name one.")
+        raise InputError(f"Expected `{name}` to give some kind a weight above 0, but got none: name one.")
     return chosen
 
 
@@ -164,7 +160,7 @@ class PerturbedDataModule(SentencesDataModule):
         super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, notice)
         self.column, self.split, self.sentences, self.versions = column, split, sentences, versions
         self.words, self.held_back = check_words(words, (4, 40)), held_back
-        self.types = check_damage("types", types, PERTURBATIONS, all_perturbations())
+        self.types = check_kinds("types", types, PERTURBATIONS, all_perturbations())
 
     def read(self) -> list[Source[Any]]:
         """Read the sentences and damage them."""
@@ -174,8 +170,7 @@ class PerturbedDataModule(SentencesDataModule):
             perturbed_segments(texts, self.types, self.versions, self.seed),
             {"sentences": f"{len(texts)} of {self._named}"},
             drawn=f"Damaged sentences: {plural(len(texts), 'sentence')}",
-            unit="sentences",
-            way_out=f" of {', '.join(self.files)}: give more sentences, or change `words`",
+            way_out="give more sentences, or change `words`",
         )
 
 

@@ -154,21 +154,15 @@ class RecordsDataModule(GeneratedDataModule):
             record_segments(book, self.records, self.versions, self.seed),
             {"records": f"{self.records} of {plural(len(book.domains), 'domain')} ({self.book or 'records.yaml'})"},
             drawn=f"Synthetic records: {plural(len(book.domains), 'domain')}",
-            unit="records",
-            way_out=": give more `records`, or another share `held_back`",
+            way_out="give more `records`",
         )
 
 
 def record_segments(book: RecordDomains, records: int, versions: int, seed: int) -> list[Segment]:
     """Return records verbalised as reference and hypothesis, rated from 0 (worthless) to 100 (the same facts).
 
+    There are as many distinct references as ``records``, each with ``versions`` hypotheses, or fewer if fewer differ.
     Each record follows from its number and the seed only. The segments have the group ``domain``.
-
-    Args:
-        book: Domains, facts and wordings to draw from.
-        records: Number of distinct references.
-        versions: Hypotheses for each reference; fewer if fewer differ.
-        seed: Seed of all choices.
 
     Example:
         >>> one, _ = record_segments(load_records(), 1, 2, seed=1)

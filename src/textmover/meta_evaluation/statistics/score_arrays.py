@@ -16,7 +16,7 @@ CHUNK_ENTRIES = 2**20  # most entries of a table in memory; larger tables are pr
 ROUNDING = 1e-12  # tolerance for rounding errors of sums and means, relative to their terms
 
 
-def finite_scores(scores: ArrayLike, name: str) -> Vector:
+def as_vector(scores: ArrayLike, name: str) -> Vector:
     """Return scores as float64 ``[n]``, or raise an :class:`InputError` that calls them ``name``."""
     try:
         vector = np.asarray(scores, dtype=np.float64)
@@ -24,6 +24,12 @@ def finite_scores(scores: ArrayLike, name: str) -> Vector:
         raise InputError(f"Expected {name} to be numbers, but got '{error}': give one number per segment.") from error
     if vector.ndim != 1:
         raise InputError(f"Expected {name} of shape [n], but got {list(vector.shape)}: give one number per segment.")
+    return vector
+
+
+def finite_scores(scores: ArrayLike, name: str) -> Vector:
+    """Return scores as :func:`as_vector` does; NaN and infinity are errors, too."""
+    vector = as_vector(scores, name)
     wrong = np.flatnonzero(~np.isfinite(vector))
     if len(wrong):
         listed = ", ".join(map(str, wrong[:5])) + (", …" if len(wrong) > 5 else "")

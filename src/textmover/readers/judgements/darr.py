@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from textmover.readers.csv_and_jsonl import named
+from textmover.readers.csv_and_jsonl import named, without_blank_end
 from textmover.readers.judgements.rows import JudgedText, assembled
 from textmover.readers.lines import check_equal_lengths
 from textmover.readers.segments import read_lines
@@ -90,13 +90,11 @@ def read_darr(
 
 def _preferences(path: str | Path) -> Iterator[_Preference]:
     """Yield the preferences after the header, which lacks a column name in the WMT18 file."""
-    lines = read_lines(path)
-    if not {"BETTER", "WORSE"} <= set(lines[0].split()):
-        raise InputError(f"Expected the header {SHAPE} in line 1 of {path}, but got {named([lines[0]])}: add it.")
-    for number, line in enumerate(lines[1:], start=2):
+    header, *lines = read_lines(path)
+    if not {"BETTER", "WORSE"} <= set(header.split()):
+        raise InputError(f"Expected the header {SHAPE} in line 1 of {path}, but got {named([header])}: add it.")
+    for number, line in enumerate(without_blank_end(lines, lambda line: not line.strip()), start=2):
         fields = line.split()
-        if not fields and not any(rest.strip() for rest in lines[number:]):
-            return
         if len(fields) != 5 or not (fields[2].isdecimal() and int(fields[2]) > 0):
             raise InputError(
                 f"Expected {SHAPE} with a sentence number from 1 in line {number} of {path}, but got {named([line])}: "

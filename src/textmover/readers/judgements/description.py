@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from textmover.readers.csv_and_jsonl import named
 from textmover.readers.segments import quoted_value
-from textmover.safe_reading import check_keys, load_yaml, read_yaml
+from textmover.safe_reading import check_keys, load_yaml, read_yaml, wrong_value
 from textmover.types import InputError
 from textmover.types.argument_checks import did_you_mean
 
@@ -24,7 +24,7 @@ UNWRITTEN = "the description"  # origin of a description without a file
 def _text(value: object, place: str) -> str:
     if isinstance(value, str) and value:
         return value
-    raise _wrong(place, "text", value)
+    raise wrong_value(place, "text", value)
 
 
 def _texts(value: object, place: str) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def _texts(value: object, place: str) -> tuple[str, ...]:
 
 def _filters(value: object, place: str) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
-        raise _wrong(place, "columns with their values", value)
+        raise wrong_value(place, "columns with their values", value)
     return {
         _text(column, place): tuple(
             _filter_value(entry, f"the values of {column!r} in {place}")
@@ -49,12 +49,7 @@ def _filter_value(value: object, place: str) -> str:
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return f"{value:g}" if isinstance(value, float) else str(value)
-    raise _wrong(place, "text or numbers", value, "put it in quotation marks if it is meant as text")
-
-
-def _wrong(place: str, expected: str, value: object, way_out: str = "correct it") -> InputError:
-    shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
-    return InputError(f"Expected {place} to be {expected}, but got {shown}: {way_out}.")
+    raise wrong_value(place, "text or numbers", value, "put it in quotation marks if it is meant as text")
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from textmover.readers.segments import TableRow, check_columns, finite
-from textmover.readers.tables import open_tables
+from textmover.readers.lines import usable
+from textmover.readers.segments import TableRow, check_columns, finite, read_rows
 from textmover.types import InputError, Judgements, SourcedReferences
 from textmover.types.word_splitting import folded
 
@@ -132,29 +132,18 @@ def read_cells(
     split: str = "train",
 ) -> CellTable:
     """Read the rows of a table and resolve paths into nested values."""
-    asked = None if wanted is None else {name for column in wanted for name in (column, column.split(".")[0])}
-    rows: list[TableRow] = []
-    present: dict[str, None] = {}
-    with contextlib.closing(open_tables(path, format=format, split=split, wanted=asked)) as tables:
-        for table in tables:
-            in_file = dict.fromkeys(table.columns or ())
-            before = len(rows)
-            if table.columns is not None:
-                _check(table.name, table.columns, wanted, optional)
-            for line, cells in table.rows:
-                if isinstance(cells, InputError):
-                    raise cells
-                in_file.update(dict.fromkeys(cells))
-                row = TableRow(table.name, table.unit, line, cells)
-                resolved = cells if wanted is None else {column: _value(row, column) for column in wanted}
-                rows.append(row._replace(cells=resolved))
-            if table.columns is None and len(rows) > before:
-                _check(table.name, tuple(in_file), wanted, optional)
-            names = in_file if wanted is None else [one for one in wanted if _found(one, in_file) is not None]
-            present.update(dict.fromkeys(names))
-    if not rows:
-        raise InputError(f"Expected {path} to hold at least one row, but got none: give a file with rows.")
-    return CellTable(rows, tuple(present))
+    asked = [("columns", name) for column in wanted or () for name in (column, column.split(".")[0])]
+
+    def check(table: str, columns: Sequence[str], _: object) -> None:
+        _check(table, columns, wanted, optional)
+
+    with contextlib.closing(read_rows(path, asked, format=format, split=split, check=check)) as numbered:
+        rows = list(usable(row for _, row in numbered))
+    present = tuple(dict.fromkeys(name for row in rows for name in row.cells))
+    if wanted is None:
+        return CellTable(rows, present)
+    resolved = [row._replace(cells={column: _value(row, column) for column in wanted}) for row in rows]
+    return CellTable(resolved, tuple(one for one in wanted if _found(one, present) is not None))
 
 
 def number(row: TableRow, column: str, *, missing: bool, hint: str) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 from filelock import Timeout
 
 from textmover import safe_reading
-from textmover.files import atomic_file, digest_of, held_lock
+from textmover.files import atomic_file, digest_of, held_lock, plain_errors
 from textmover.readers.lines import iter_lines, open_bytes
 from textmover.readers.row_streams import Row
 from textmover.runs.score_summary import ShardSummary
@@ -42,18 +42,14 @@ def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
         created = [folder, *created]
     with contextlib.ExitStack() as held:
         held.callback(_remove_empty, created)
-        try:
-            held.enter_context(held_lock(folder / LOCK, patience))
-        except Timeout as error:
-            raise InputError(
-                f"Expected to be the only run that writes {output}, but another run is writing there: wait for it, or "
-                "give another --output."
-            ) from error
-        except OSError as error:
-            raise InputError(
-                f"Expected to be able to write {folder}, but got: {error.strerror or error}. Give a place that can be "
-                "written."
-            ) from error
+        with plain_errors(folder):
+            try:
+                held.enter_context(held_lock(folder / LOCK, patience))
+            except Timeout as error:
+                raise InputError(
+                    f"Expected to be the only run that writes {output}, but another run is writing there: wait for "
+                    "it, or give another --output."
+                ) from error
         try:
             yield
         finally:

@@ -15,6 +15,7 @@ import numpy as np
 
 from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_bytes, output_format
+from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.system_scores import FLAGS
 from textmover.runs.score_summary import Summary
 from textmover.types import InputError, needs_extra
@@ -24,8 +25,6 @@ FORMATS: Mapping[str, str] = {"text": "txt", **{name: name for name in ("json", 
 
 SUFFIXES: Mapping[str, str] = {**{f".{suffix}": format for format, suffix in FORMATS.items()}, ".ndjson": "jsonl"}
 """Format by suffix of the output; other suffixes mean text."""
-
-COMPRESSIONS = (".gz", ".zst")
 
 TABLES = ("csv", "tsv", "jsonl", "parquet")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -23,13 +22,6 @@ class FinishedShard(NamedTuple):
     shard: int
     tally: ShardSummary
     scores: ShardScores | ShardLines | None
-
-
-def score_shards(
-    scorer: Scorer, shards: Iterable[Shard], systems: Sequence[str], parts: ShardFolder | None, count: PairCount
-) -> Iterator[FinishedShard]:
-    """Score shards in order and write each to ``parts``; skip shards that are already there."""
-    return finish_shards(shards, functools.partial(score_shard, scorer, systems=systems), parts, count)
 
 
 def finish_shards(

@@ -156,13 +156,9 @@ class LearningCurves(pl.Callback):
 
 
 def smoothed(values: Sequence[float], span: float) -> NDArray[np.float64]:
-    r"""Return the exponential moving average with bias correction.
+    r"""Return the exponential moving average of finite values with bias correction; ``span`` is the window size ``n``.
 
     .. math:: m_t = \frac{\sum_{i \le t} d^{t-i} v_i}{\sum_{i \le t} d^{t-i}}, \qquad d = \frac{n-1}{n+1}
-
-    Args:
-        values: Finite values in order.
-        span: Window size ``n``, at least 1.
 
     Example:
         >>> smoothed([1.0, 1.0, 4.0], 3).round(2).tolist()

@@ -49,7 +49,6 @@ class _Predictions(OrderedStates):
         super().__init__({"predicted": torch.long, "cut": torch.long}, **kwargs)
 
     def update(self, predicted: Tensor, cut: Tensor, positions: Tensor) -> None:
-        """Add items ``[n]``."""
         self.keep({"predicted": predicted, "cut": cut}, len(predicted), positions)
 
     def compute(self) -> Tensor:
