@@ -384,9 +384,10 @@ def output_format(
     allowed = [ending for ending, format in formats.items() if given in (None, format)]
     chosen = given or (None if suffix else default)
     if chosen is None or names_another_format(plain, allowed):
-        condition, way_out = ("", "give --format") if given is None else (f" with --format {given}", "remove --format")
-        expectation = f"{', '.join(allowed)}{condition}"
-        raise InputError(f"Expected `--output` to end in {expectation}, but got {path}: rename it, or {way_out}.")
+        expectation = ", ".join(allowed) + (f" with --format {given}" if given else "")
+        free = suffix in formats if given else not names_another_format(plain, allowed)
+        way_out = f", or {'remove' if given else 'give'} --format" if free else ""
+        raise InputError(f"Expected `--output` to end in {expectation}, but got {path}: rename it{way_out}.")
     return chosen
 
 

@@ -140,8 +140,9 @@ CASES = {
     "compare --hypotheses h.txt short.txt --references r.txt": """
         --names A | 2 names, one for each system, but got 1
         --names A A | tell the systems apart
-        --output new.txt | .json, .tex, .html, .htm, but got new.txt: rename it
-        --output new.html --format text | `--format text` without --output
+        --output new.html --format text | to end in .txt with --format text, but got new.html: rename it, or remove
+        --output new.csv | .txt, .json, .tex, .html, .htm, but got new.csv: rename it.
+        --output new.csv --format json | to end in .json with --format json, but got new.csv: rename it.
         --split x | together with --data
         --lower-is-better | together with --scores
         --score-columns a | together with --scores""",
@@ -164,7 +165,7 @@ CASES = {
         --scores long.csv --system-column system | together with --data alone
         --scores wide.csv --score-column a | together with --data and --system-column
         --scores wide.csv --group a | together with --data and --system-column
-        --scores wide.csv --output x.txt | .json, .tex, .csv, .html, .htm, but got x.txt: rename it
+        --scores wide.csv --output x.xml | .txt, .json, .tex, .csv, .html, .htm, but got x.xml: rename it.
         --scores wide.csv --score-columns a | those of a alone
         --hypotheses empty.txt h.txt --references r.txt | empty.txt to hold text
         --hypotheses h.txt three.txt --references r.txt | the same number of lines""",
@@ -261,7 +262,7 @@ CASES = {
         --references-column candidates --include-self | `--include-self` only where
         --output samples.jsonl | to be a new file
         --output . | but got the folder
-        --output choices.csv | end in .txt, .jsonl, .tsv, .ndjson, but got choices.csv: rename it, or give""",
+        --output choices.csv | end in .txt, .jsonl, .tsv, .ndjson, but got choices.csv: rename it.""",
     "evaluate": """
          | Expected `--data` to name a file of judged texts
         --dat=x --model twmd | Expected known options, but got --dat: did you mean --data … --help

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from textmover.cli.options.input_tables import first_set_flag, source_of
-from textmover.cli.options.scored_systems import chosen_output, refuse_metric, score_texts, scored_systems, write
+from textmover.cli.options.scored_systems import chosen_output, printed_to, refuse_metric, score_texts, scored_systems
 from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.score_arrays import Vector, group_positions
 from textmover.readers.column_flags import COLUMN_FLAGS, errors_with_flag_names
@@ -27,7 +28,7 @@ LONG_TABLE_OPTIONS = ("system_separator", "item_column", "group", "score_column"
 FLAGS = {**COLUMN_FLAGS, "human": "--score-column", **{one: f"--{one}-column" for one in ("system", "item", "metric")}}
 """Flag by argument of the reader of such a table."""
 
-SUFFIXES = {".json": "json", ".tex": "latex", ".csv": "csv", ".html": "html", ".htm": "html"}
+SUFFIXES = {".txt": "text", ".json": "json", ".tex": "latex", ".csv": "csv", ".html": "html", ".htm": "html"}
 """Format by suffix of the output."""
 
 
@@ -50,10 +51,11 @@ def run(options: argparse.Namespace) -> None:
     if table.human is not None:
         people = rank_systems(table.human, *columns, **settings)
         ranking = replace(ranking, people=people, agreement=_agreement(scored, table.human, options.seed))
-    if form == "text":
-        print_ranking(ranking, signature=not options.quiet)
-    else:
-        write({"json": as_json, "latex": as_latex, "csv": as_csv, "html": as_html}[form](ranking), output)
+    with printed_to(output):
+        if form == "text":
+            print_ranking(ranking, signature=not options.quiet)
+        else:
+            sys.stdout.write({"json": as_json, "latex": as_latex, "csv": as_csv, "html": as_html}[form](ranking))
 
 
 class _Scored(NamedTuple):

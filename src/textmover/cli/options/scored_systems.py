@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Mapping, Sequence
+import contextlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,20 +37,19 @@ class ScoredSystems(NamedTuple):
 
 
 def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> Target:
-    """Return the format and file of the output, checked before the work. Text can only be printed."""
-    if options.output is not None and options.format == "text":
-        raise InputError("Expected `--format text` without --output, but got both: leave one out.")
+    """Return the format and file of the output, checked before the work."""
     files = [*(options.hypotheses or ()), *(options.references or ()), *(options.scores or ())]
     files += [one for one in (options.sources, options.data) if one is not None]
     return choose_target(options, files, suffixes, ())
 
 
-def write(text: str, output: Path | None) -> None:
-    """Write to the file, or to standard output if ``output`` is ``None``."""
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        write_output(text, output)
+@contextlib.contextmanager
+def printed_to(output: Path | None) -> Iterator[None]:
+    """Write what is printed to the file, unless ``output`` is ``None``."""
+    with contextlib.nullcontext() if output is None else contextlib.redirect_stdout(io.StringIO()) as written:
+        yield
+    if output is not None and written is not None:
+        write_output(written.getvalue(), output)
 
 
 def scored_systems(options: argparse.Namespace) -> ScoredSystems:
