@@ -446,7 +446,8 @@ CASES = {
         --average checkpoint --weights 1 | `--weights` to hold 2 numbers, one for each metric, but got 1
         --average checkpoint --weights 1 -1 | `--weights` to be finite, at least 0 and not all 0, but got
         --weights 1 2 | --average RUN …` beside `--weights`, but got none
-        --adapter 0 | `rank` to be a whole number from 1 to 65,536, but got 0
+        --adapter 0 | Expected --adapter to be at least 1, but got 0
+        --adapter 65537 | Expected --adapter to be at most 65,536, but got 65537
         --adapter-dtype float16 | `--adapter RANK` beside `--adapter-dtype`
         --adapter 4 --backend openvino | `--backend` without `--adapter`
         --private | `--push OWNER/NAME` beside `--private`
