@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> None:
         for judgements, existing_rows, questions, path in zip(sets, ready, asked, paths, strict=True):
             with kept.keeping(judgements.name, judgements) as take:
                 scores = metrics.scores(judgements, lambda done: advance("scoring", done, total), take)
-                rows = (*scores, *existing_rows)
-                write_scores(judgements, rows, path)
+            rows = (*scores, *existing_rows)
+            write_scores(judgements, rows, path)
             results = tuple(agreement.judge(question, rows, protocol, options) for question in questions)
             judged.append(agreement.Judged(judgements, rows, results, path))
     _show(options, judged, protocol, metrics)
