@@ -179,7 +179,7 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
     for one in () if options.output else tables:
         check_unnamed(one, ("hypothesis",))
     for one in tables:
-        check_no_partial_table(one)
+        check_no_partial_table(one, way_out="rename it and give its finished metrics with `--scores NAME=FILE`")
     return tables
 
 
@@ -188,11 +188,11 @@ def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--ou
     return check_output(path, inputs, (".tsv", ".txt"), flag)
 
 
-def check_no_partial_table(path: Path) -> None:
-    """Raise an error if an interrupted run has left its scores so far."""
+def check_no_partial_table(path: Path, *, way_out: str = "rename it") -> None:
+    """Raise an error if an interrupted run has left its scores so far; ``way_out`` says what to do with them."""
     if (partial := partial_table(path)).exists():
         raise InputError(
-            f"Expected {partial} to be new, but it holds the scores of an interrupted run: rename it, or remove it."
+            f"Expected {partial} to be new, but it holds the scores of an interrupted run: {way_out}, or remove it."
         )
 
 
