@@ -173,8 +173,7 @@ def remove_leftovers(folder: Path) -> None:
     """
     with contextlib.suppress(OSError):  # missing or unreadable folder
         for path in list(folder.iterdir()):
-            match = LEFTOVER.fullmatch(path.name)
-            if match is not None:
+            if match := LEFTOVER.fullmatch(path.name):
                 with contextlib.suppress(OSError):  # file of another user, or removed meanwhile
                     _remove_if_stale(path, match)
 

@@ -408,6 +408,8 @@ CASES = {
         --model no-model | no-model
         --models twmd twmd | Expected each metric once, but got 'twmd' twice
         --baselines best | Expected --baselines to be one of
+        --mode source | Expected no `--mode source`, since versions of a text have no sources: leave it out.
+        --mode both | Expected no `--mode both`
         --types shout | Expected `--types` to be among identity, repeat
         --types identity | Expected `--types` that change a text, but got identity
         --types passive | Expected --perturbation-parser NAME for type passive
