@@ -96,7 +96,8 @@ CASES = {
         --encoder encoder --model twmd-b --rescale true | (mean, baseline) … `textmover fit-mean` and `textmover fit-
         --encoder encoder --model twmd-b | twmd-b … --fit-on FILE … `textmover fit-mean` wrote with --statistics FILE
         --model twmd-b --encoder encoder --statistics h.txt | damaged or of another kind
-        --model twmd-b --encoder encoder --statistics gone.safetensors | there is no such file
+        --model twmd-b --encoder no-such-encoder --statistics gone.safetensors | there is no such file
+        --model twmd-b --encoder no-such-encoder --statistics h.txt | damaged or of another kind
         --statistics h.txt --fit-on h.txt | but got both: leave one out""",
     "score": """
          | Expected a hypothesis and a reference, but got no texts: put each into quotation marks, or
