@@ -41,6 +41,7 @@ FILES = {
     "few.tsv": ["lp\tsystem\thypothesis\treference\tscore", "de\tA\ta dog\ta cat\t1", "de\tB\ta dog\tno\t2"],
     "flat.tsv": ["hypothesis\treference\tscore", *(f"text {n}\ta\t2" for n in range(4))],
     "wide.csv": ["a,b", "1,2", "3,4"],
+    "commas.tsv": ["a,b", "1,2"],
     "twice.yaml": ["a: 1", "a: 2"],
     "list.yaml": ["[1]"],
     "of-list.yaml": ["data: list.yaml"],
@@ -152,6 +153,7 @@ CASES = {
         . | .
         wide.csv --score-columns a c | set `--score-columns` to the names of the right ones
         wide.csv --score-columns a | those of a alone
+        commas.tsv --score-columns a b | but got 'a,b', separated by commas: rename it to end in .csv.
         wide.csv --model twmd | `--model` or `--scores`, but got both
         wide.csv --temperature 0.1 | `--temperature` or `--scores`
         wide.csv --references text.txt | together with --hypotheses
