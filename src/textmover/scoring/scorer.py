@@ -317,9 +317,9 @@ class Scorer(ScorerStatistics):
         options: dict[str, Any] = {"include_self": include_self, "matrices": matrices, "sources": sources}
         return choose(self, candidates, references, weights, **options)
 
-    def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Log one warning per flag with the number of flagged segments, by system if the counts are by system."""
-        self._engine.warn(counts, examples)
+    def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> list[str]:
+        """Log and return one warning per flag with the number of flagged segments, by system if the counts are."""
+        return self._engine.warn(counts, examples)
 
 
 Model = Scorer | SegmentMetric | str | Path | None

@@ -23,7 +23,8 @@ def run(options: argparse.Namespace) -> int:
     settings = {name: getattr(options, name) for name in ("samples", "trials", "seed", "tie")}
     result = compare_systems(systems.scores, higher_is_better=systems.higher_is_better, **settings)
     command = shlex.join(["textmover", *options.command_line])
-    comparison = Comparison(result, systems.rows, systems.lines, systems.signature, options.segments, command)
+    about = systems.signature, options.segments, command, systems.warnings
+    comparison = Comparison(result, systems.rows, systems.lines, *about)
     with printed_to(output):
         if form == "text":
             print_comparison(comparison, signature=not options.quiet)

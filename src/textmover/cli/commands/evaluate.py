@@ -72,7 +72,7 @@ def _show(options: argparse.Namespace, rated: Sequence[agreement.Judged], protoc
         raise InputError(f"{' '.join(problems).removesuffix('.')}; the scores are in {places}.")
     if options.report:
         try:
-            output.write_page(options, rated, metrics.scorers)  # before printing, which may fail on a closed pipe
+            output.write_page(options, rated, metrics)  # before printing, which may fail on a closed pipe
         except (InputError, OSError) as error:
             problems.append(str(error))  # raise it after printing the tables, which took longer to compute
     _print(options, rated, protocol)

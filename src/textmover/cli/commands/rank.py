@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +47,7 @@ def run(options: argparse.Namespace) -> None:
         test=options.test,
         fewest=options.fewest,
         command=shlex.join(["textmover", *options.command_line]),
+        warnings=scored.warnings,
         lone=table.lone,
     )
     if table.human is not None:
@@ -65,6 +67,7 @@ class _Scored(NamedTuple):
     scores: Vector
     signature: str
     higher_is_better: bool
+    warnings: Sequence[str] = ()
 
 
 def _agreement(scored: _Scored, human: Vector, seed: int) -> list[dict[str, float]]:
@@ -88,7 +91,7 @@ def _score_systems(options: argparse.Namespace) -> _Scored:
     systems = scored_systems(options)
     table = table_of_systems(systems.scores)
     assert table.scores is not None
-    return _Scored(table, table.scores, systems.signature, systems.higher_is_better)
+    return _Scored(table, table.scores, systems.signature, systems.higher_is_better, systems.warnings)
 
 
 def _read_long_table(options: argparse.Namespace) -> _Scored:

@@ -34,6 +34,7 @@ class ScoredSystems(NamedTuple):
     lines: Sequence[int]  # line or row of each segment
     signature: str  # signature of the scores
     higher_is_better: bool  # false for distances
+    warnings: Sequence[str] = ()  # sentences about unusual texts
 
 
 def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> Target:
@@ -66,9 +67,9 @@ def scored_systems(options: argparse.Namespace) -> ScoredSystems:
     references = [row.references for row in rows] * len(names)
     count = len(rows)
     systems = [name for name in names for _ in rows]
-    all_scores, signature, higher_is_better = score_texts(options, hypotheses, references, systems, count)
+    all_scores, signature, higher, warnings = score_texts(options, hypotheses, references, systems, count)
     scores = {name: all_scores[place * count : (place + 1) * count] for place, name in enumerate(names)}
-    return ScoredSystems(scores, rows, [row.line for row in rows], signature, higher_is_better)
+    return ScoredSystems(scores, rows, [row.line for row in rows], signature, higher, warnings)
 
 
 def score_texts(
@@ -77,13 +78,13 @@ def score_texts(
     references: Sequence[Sequence[str]],
     systems: Sequence[str],
     parts: int,
-) -> tuple[Vector, str, bool]:
-    """Score texts of systems, ``parts`` at a time; return scores, signature, and whether higher is better."""
+) -> tuple[Vector, str, bool, list[str]]:
+    """Score texts of systems, ``parts`` at a time; return scores, signature, whether higher is better, and warnings."""
     take_by_language(options, hypotheses, references)
     scorer = load_scorer(options)
-    scores = score_pairs(scorer, hypotheses, references, systems, parts=parts, shown=not options.quiet)
+    scores, warnings = score_pairs(scorer, hypotheses, references, systems, parts=parts, shown=not options.quiet)
     signature = scorer.signature.compared(scorer.metric, references)
-    return scores, str(signature), scorer.metric.higher_is_better
+    return scores, str(signature), scorer.metric.higher_is_better, warnings
 
 
 def _read_systems(options: argparse.Namespace) -> ScoredSystems:
