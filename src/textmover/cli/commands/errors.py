@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from textmover.cli.options.input_tables import rows_of
-from textmover.readers.row_streams import GivenTexts, Row, Rows
+from textmover.readers.row_streams import GivenTexts, Rows
 from textmover.report import error_spans
 from textmover.report.explanation.output import choose_target
 from textmover.runs.progress import progress_bar
@@ -91,13 +91,12 @@ def _prepare(
         return ShardLines(functools.partial(error_spans.write_marked, format=format, lines=lines), tally)
 
     if not isinstance(rows, GivenTexts):
-        shards = (replace(shard, rows=[_with_line(row) for row in shard.rows]) for shard in shards)
+        # Keep the lines, so that a resumed run compares them.
+        shards = (
+            replace(shard, rows=[row._replace(kept=(*row.kept, str(row.line))) for row in shard.rows])
+            for shard in shards
+        )
     return ShardWork(scorer, shards, write)
-
-
-def _with_line(row: Row) -> Row:
-    """Return the row with its line among what is kept, so that a resumed run compares it."""
-    return row._replace(kept=(*row.kept, str(row.line)))
 
 
 def _write_page(options: argparse.Namespace, rows: Rows, path: Path | None, marks: Marks) -> Written:

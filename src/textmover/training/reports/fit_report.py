@@ -45,7 +45,7 @@ from textmover.training.base_module import BaseTrainingModule
 from textmover.training.tasks.classification import ClassificationTask
 from textmover.training.tasks.paraphrases import ALONE, ContrastiveTask
 from textmover.training.tasks.ratings import STATISTICS
-from textmover.types import Shown, Signature, SourcedReferences, View, plural
+from textmover.types import Shown, Signature, View, plural
 
 
 @dataclass(frozen=True)
@@ -316,7 +316,12 @@ def judge(module: BaseTrainingModule, data: SourcesDataModule, *, samples: int =
 def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, samples: int) -> dict[str, Gain]:
     segments = source.parts[part]
     hypotheses, references = [one.hypothesis for one in segments], [one.compared for one in segments]
-    first, second = (_upwards(one, hypotheses, references, warn=one is after) for one in (before, after))
+    texts = hypotheses, references
+    # Distances are negated: a metric may be one before training and not after, which must not count as a gain.
+    first, second = (
+        one.for_call(*texts).score_fitted(*texts, warn=one is after).scores * (1 if one.metric.higher_is_better else -1)
+        for one in (before, after)
+    )
     human = source.ratings_of(segments)
     clusters = ["\n".join(one.compared.texts) for one in segments]
     groups = source.groups_of(segments)
@@ -324,17 +329,6 @@ def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, sample
         name: bootstrap_gain(first, second, human, groups, statistic=name, samples=samples, clusters=clusters)
         for name in STATISTICS
     }
-
-
-def _upwards(
-    scorer: Scorer, hypotheses: list[str], references: list[SourcedReferences], *, warn: bool
-) -> NDArray[np.float64]:
-    """Return scores for which higher is better: negate distances.
-
-    A metric may be a distance before training and not after; the change of sign must not count as a gain.
-    """
-    scores = scorer.for_call(hypotheses, references).score_fitted(hypotheses, references, warn=warn).scores
-    return scores if scorer.metric.higher_is_better else -scores
 
 
 def _cells(gain: Gain, compared: str) -> tuple[str, ...]:
