@@ -263,8 +263,8 @@ CASES = {
         --candidates-column id | a list of texts in column 'id' of samples.jsonl, line 1
         --weights-column id | a list of numbers in column 'id'
         --references-column candidates --include-self | `--include-self` only where
-        --include-self --no-include-self | Expected --include-self or --no-include-self, but got both: leave one out
-        --no-include-self --include-self | Expected --include-self or --no-include-self, but got both
+        --include-self --no-include-self | Expected `--include-self` or `--no-include-self`, but got both: leave one out
+        --no-include-self --include-self | Expected `--include-self` or `--no-include-self`, but got both
         --output samples.jsonl | to be a new file
         --output . | but got the folder
         --output choices.csv | end in .txt, .jsonl, .tsv, .ndjson, but got choices.csv: rename it.""",

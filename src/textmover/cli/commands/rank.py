@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -67,7 +66,7 @@ class _Scored(NamedTuple):
     scores: Vector
     signature: str
     higher_is_better: bool
-    warnings: Sequence[str] = ()
+    warnings: list[str]
 
 
 def _agreement(scored: _Scored, human: Vector, seed: int) -> list[dict[str, float]]:
@@ -129,5 +128,5 @@ def _read_long_table(options: argparse.Namespace) -> _Scored:
         )
     if table.scores is not None:
         signature = f"{READY}:{Path(options.data).name}|column:{options.metric_column}"
-        return _Scored(table, table.scores, signature, not options.lower_is_better)
+        return _Scored(table, table.scores, signature, not options.lower_is_better, [])
     return _Scored(table, *score_texts(options, table.hypotheses, table.references, table.systems, CHUNK))

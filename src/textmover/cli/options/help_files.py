@@ -125,7 +125,7 @@ def _add_option(place: Any, line: str, *, rare: bool) -> bool:
             value = value.strip('"')
             settings["default"] = value.split() if several else settings.get("type", str)(value)
     if not words[len(names) :] and "action" not in settings:
-        settings["action"] = EitherForm if "[no-]" in names[0] else "store_true"
+        settings["action"] = argparse.BooleanOptionalAction if "[no-]" in names[0] else "store_true"
     if not names:
         settings.setdefault("dest", settings["metavar"].lower())
     choices = settings.get("choices", ())
@@ -206,16 +206,6 @@ class SingleOption(argparse.Action):
 
                 raise InputError(f"Expected {self.option_strings[-1]} to be at least {self.least}, but got {values}.")
         setattr(namespace, self.dest, values)
-
-
-class EitherForm(argparse.BooleanOptionalAction):
-    """Flag with a ``--no-`` form; rejects both forms at once."""
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *values: Any) -> None:
-        """Store whether the flag is set, or exit with an error."""
-        if getattr(namespace, self.dest) is str(values[-1]).startswith("--no-"):
-            parser.error("argument {1}: not allowed with argument {0}".format(*self.option_strings))
-        super().__call__(parser, namespace, *values)
 
 
 class Instead(argparse.Action):

@@ -34,7 +34,7 @@ class ScoredSystems(NamedTuple):
     lines: Sequence[int]  # line or row of each segment
     signature: str  # signature of the scores
     higher_is_better: bool  # false for distances
-    warnings: Sequence[str] = ()  # sentences about unusual texts
+    warnings: list[str]  # sentences about unusual texts
 
 
 def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> Target:
@@ -128,7 +128,7 @@ def _read_systems(options: argparse.Namespace) -> ScoredSystems:
     scores = dict(zip(names, table.scores.values(), strict=True))
     lines = [row.line for row in rows] or table.lines
     signature = table.signature or digest_signature(options.scores, table)
-    return ScoredSystems(scores, rows, lines, signature, not options.lower_is_better)
+    return ScoredSystems(scores, rows, lines, signature, not options.lower_is_better, [])
 
 
 def _check_order(scores: Sequence[str], texts: Sequence[str]) -> None:
