@@ -123,16 +123,12 @@ def held_lock(lock: Path, patience: float) -> Iterator[None]:
     except (OSError, NotImplementedError, UserWarning) as error:
         if isinstance(error, Timeout) or (isinstance(error, OSError) and error.errno not in NO_LOCKS):
             raise
-        warn_without_locks(lock.parent)
+        message = "%s is on a file system without locks: make sure yourself that no other run writes there."
+        logger.warning(message, lock.parent)
     try:
         yield
     finally:
         held.release()
-
-
-def warn_without_locks(path: Path) -> None:
-    """Warn that concurrent runs are not detected."""
-    logger.warning("%s is on a file system without locks: make sure yourself that no other run writes there.", path)
 
 
 @contextlib.contextmanager
@@ -173,8 +169,7 @@ def remove_leftovers(folder: Path) -> None:
     """
     with contextlib.suppress(OSError):  # missing or unreadable folder
         for path in list(folder.iterdir()):
-            match = LEFTOVER.fullmatch(path.name)
-            if match is not None:
+            if match := LEFTOVER.fullmatch(path.name):
                 with contextlib.suppress(OSError):  # file of another user, or removed meanwhile
                     _remove_if_stale(path, match)
 
@@ -384,9 +379,10 @@ def output_format(
     allowed = [ending for ending, format in formats.items() if given in (None, format)]
     chosen = given or (None if suffix else default)
     if chosen is None or names_another_format(plain, allowed):
-        condition, way_out = ("", "give --format") if given is None else (f" with --format {given}", "remove --format")
-        expectation = f"{', '.join(allowed)}{condition}"
-        raise InputError(f"Expected `--output` to end in {expectation}, but got {path}: rename it, or {way_out}.")
+        expectation = ", ".join(allowed) + (f" with --format {given}" if given else "")
+        free = suffix in formats if given else not names_another_format(plain, allowed)
+        way_out = f", or {'remove' if given else 'give'} --format" if free else ""
+        raise InputError(f"Expected `--output` to end in {expectation}, but got {path}: rename it{way_out}.")
     return chosen
 
 

@@ -136,8 +136,12 @@ def test_the_scores_so_far_are_kept(run, write, tiny_encoder, tmp_path, monkeypa
     assert [row[3:] for row in kept[3:]] == [[row[3], "nan"] for row in expected[3:]]
     for more in ((), ("--scores", "old=o.partial.tsv")):
         again = run(*command, *more).complaint()
-        assert "o.partial.tsv to be new, but it holds the scores of an interrupted run" in again
+        assert "o.partial.tsv to be new, but it holds the scores of an interrupted run: rename it and give its" in again
     (tmp_path / "o.partial.tsv").rename(tmp_path / "kept.tsv")
+    rest = ("--scores", f"{expected[0][3]}=kept.tsv", *command[5:])  # the second metric alone is scored
+    assert run(*command[:3], *rest).ok()
+    assert (tmp_path / "o.tsv").read_text().splitlines()[0].split("\t")[3:] == expected[0][:2:-1]
+    (tmp_path / "o.tsv").unlink()
     run(*command).ok()
     assert (tmp_path / "o.tsv").read_text().splitlines() == whole
     assert not (tmp_path / "o.partial.tsv").exists()

@@ -41,6 +41,7 @@ FILES = {
     "few.tsv": ["lp\tsystem\thypothesis\treference\tscore", "de\tA\ta dog\ta cat\t1", "de\tB\ta dog\tno\t2"],
     "flat.tsv": ["hypothesis\treference\tscore", *(f"text {n}\ta\t2" for n in range(4))],
     "wide.csv": ["a,b", "1,2", "3,4"],
+    "commas.tsv": ["a,b", "1,2"],
     "twice.yaml": ["a: 1", "a: 2"],
     "list.yaml": ["[1]"],
     "of-list.yaml": ["data: list.yaml"],
@@ -96,7 +97,8 @@ CASES = {
         --encoder encoder --model twmd-b --rescale true | (mean, baseline) … `textmover fit-mean` and `textmover fit-
         --encoder encoder --model twmd-b | twmd-b … --fit-on FILE … `textmover fit-mean` wrote with --statistics FILE
         --model twmd-b --encoder encoder --statistics h.txt | damaged or of another kind
-        --model twmd-b --encoder encoder --statistics gone.safetensors | there is no such file
+        --model twmd-b --encoder no-such-encoder --statistics gone.safetensors | there is no such file
+        --model twmd-b --encoder no-such-encoder --statistics h.txt | damaged or of another kind
         --statistics h.txt --fit-on h.txt | but got both: leave one out""",
     "score": """
          | Expected a hypothesis and a reference, but got no texts: put each into quotation marks, or
@@ -140,8 +142,9 @@ CASES = {
     "compare --hypotheses h.txt short.txt --references r.txt": """
         --names A | 2 names, one for each system, but got 1
         --names A A | tell the systems apart
-        --output new.txt | .json, .tex, .html, .htm, but got new.txt: rename it
-        --output new.html --format text | `--format text` without --output
+        --output new.html --format text | to end in .txt with --format text, but got new.html: rename it, or remove
+        --output new.csv | .txt, .json, .tex, .html, .htm, but got new.csv: rename it.
+        --output new.csv --format json | to end in .json with --format json, but got new.csv: rename it.
         --split x | together with --data
         --lower-is-better | together with --scores
         --score-columns a | together with --scores""",
@@ -150,6 +153,7 @@ CASES = {
         . | .
         wide.csv --score-columns a c | set `--score-columns` to the names of the right ones
         wide.csv --score-columns a | those of a alone
+        commas.tsv --score-columns a b | but got 'a,b', separated by commas: rename it to end in .csv.
         wide.csv --model twmd | `--model` or `--scores`, but got both
         wide.csv --temperature 0.1 | `--temperature` or `--scores`
         wide.csv --references text.txt | together with --hypotheses
@@ -164,7 +168,7 @@ CASES = {
         --scores long.csv --system-column system | together with --data alone
         --scores wide.csv --score-column a | together with --data and --system-column
         --scores wide.csv --group a | together with --data and --system-column
-        --scores wide.csv --output x.txt | .json, .tex, .csv, .html, .htm, but got x.txt: rename it
+        --scores wide.csv --output x.xml | .txt, .json, .tex, .csv, .html, .htm, but got x.xml: rename it.
         --scores wide.csv --score-columns a | those of a alone
         --hypotheses empty.txt h.txt --references r.txt | empty.txt to hold text
         --hypotheses h.txt three.txt --references r.txt | the same number of lines""",
@@ -259,9 +263,11 @@ CASES = {
         --candidates-column id | a list of texts in column 'id' of samples.jsonl, line 1
         --weights-column id | a list of numbers in column 'id'
         --references-column candidates --include-self | `--include-self` only where
+        --include-self --no-include-self | Expected `--include-self` or `--no-include-self`, but got both: leave one out
+        --no-include-self --include-self | Expected `--include-self` or `--no-include-self`, but got both
         --output samples.jsonl | to be a new file
         --output . | but got the folder
-        --output choices.csv | end in .txt, .jsonl, .tsv, .ndjson, but got choices.csv: rename it, or give""",
+        --output choices.csv | end in .txt, .jsonl, .tsv, .ndjson, but got choices.csv: rename it.""",
     "evaluate": """
          | Expected `--data` to name a file of judged texts
         --dat=x --model twmd | Expected known options, but got --dat: did you mean --data … --help
@@ -405,6 +411,8 @@ CASES = {
         --model no-model | no-model
         --models twmd twmd | Expected each metric once, but got 'twmd' twice
         --baselines best | Expected --baselines to be one of
+        --mode source | Expected no `--mode source`, since versions of a text have no sources: leave it out.
+        --mode both | Expected no `--mode both`
         --types shout | Expected `--types` to be among identity, repeat
         --types identity | Expected `--types` that change a text, but got identity
         --types passive | Expected --perturbation-parser NAME for type passive
@@ -445,7 +453,8 @@ CASES = {
         --average checkpoint --weights 1 | `--weights` to hold 2 numbers, one for each metric, but got 1
         --average checkpoint --weights 1 -1 | `--weights` to be finite, at least 0 and not all 0, but got
         --weights 1 2 | --average RUN …` beside `--weights`, but got none
-        --adapter 0 | `rank` to be a whole number from 1 to 65,536, but got 0
+        --adapter 0 | Expected --adapter to be at least 1, but got 0
+        --adapter 65537 | Expected --adapter to be at most 65,536, but got 65537
         --adapter-dtype float16 | `--adapter RANK` beside `--adapter-dtype`
         --adapter 4 --backend openvino | `--backend` without `--adapter`
         --private | `--push OWNER/NAME` beside `--private`

@@ -68,6 +68,9 @@ def test_references_are_called_so_where_items_are_not_known():
     bare = dataclasses.replace(judgements, items=None, systems=None, preferences=None)
     (note,) = evaluate(bare, metrics, samples=30, permutations=0).notes
     assert note == "Intervals are unreliable: there are only 4 references to draw from."
+    sourced = dataclasses.replace(bare, references=((),) * 12, sources=tuple(one for (one,) in bare.references))
+    (note,) = evaluate(sourced, metrics, samples=30, permutations=0).notes
+    assert note == "Intervals are unreliable: there are only 4 sources to draw from."
 
 
 @pytest.mark.parametrize("statistic", ["pearson", "kendall"])

@@ -229,7 +229,7 @@ BAD_FILES = [
        f"header is '.*', separated by {re.escape(repr(mark))}: save it as CSV") for mark in ";|"),
     ("t.csv", "hypothesis\treference\na\tb\n", "separated by tabs: rename it to end in .tsv."),
     ("t.csv", "source;hypotheses\na;b\n", "separated by ';'"),
-    ("t.tsv", "hypothesis,reference\na,b\n", "separated by ','"),
+    ("t.tsv", "hypothesis,reference\na,b\n", "separated by commas: rename it to end in .csv."),
     ("t.parquet", "PAR1 but not really", r"Expected to be able to read .*t\.parquet"),
     *(("t.jsonl", json.dumps({"hypothesis": value, "reference": "b"}), "column 'hypothesis' of .*, line 1, but got")
       for value in (3, None, ["a"], {"a": 1}, True)),

@@ -83,6 +83,11 @@ def test_a_column_called_score_is_that_of_one_system(tmp_path):
         ("a.csv", "a,b\n0.5\n", "2 fields as in the header"),
         ("a.csv", "a;b\n0.5;1\n", r"'a;b' of .*, line 2, but got '0\.5;1': its header is separated by ';': save it as"),
         ("a.csv", "a;b\n0,5;1\n", "1 field as in .*, but got 2 in line 2 of .*: its header is separated by ';': save"),
+        (
+            "a.tsv",
+            "a,b\n1,2\n",
+            r"'a,b' of .*a\.tsv, line 2, but got '1,2': its .* by commas: rename it to end in .csv",
+        ),
         ("a.csv", "a,b\n", "at least one row"),
         ("a.csv", "0.5\n0.25\n", r"a\.csv to begin with the names of its columns, but got '0\.5': add such a line"),
         ("a.csv", "1,0.5\n2,0.25\n", "but got '1', '0.5'"),

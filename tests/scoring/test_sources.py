@@ -204,6 +204,10 @@ def test_a_hypothesis_outside_the_target_language_scores_as_an_empty_one(scorer_
     assert "in another language than en, which scores as an empty text, or than its reference" in caplog.text
     assert "unless `target_language` is set" not in caplog.text
     assert found.signature.entries["target"] == "en"
+    explained = scorer.explain(
+        FRENCH, None if references is None else references[0], None if sources is None else GERMAN
+    )
+    assert "note: the hypothesis is in another language than en, the target language: it scores as an" in str(explained)
     alone = [scorer.score([text], references and references[:1], sources and sources[:1]) for text in hypotheses]
     assert [one.scores[0] for one in alone] == pytest.approx(found.scores, abs=1e-6)
 

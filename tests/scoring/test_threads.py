@@ -34,7 +34,7 @@ def chosen(scorer, hypotheses, references):
 
 
 def compared(scorer, hypotheses, references):
-    return score_pairs(scorer, hypotheses, references, ["one"] * len(hypotheses), parts=2, shown=False), ""
+    return score_pairs(scorer, hypotheses, references, ["one"] * len(hypotheses), parts=2, shown=False)[0], ""
 
 
 def explained(scorer, hypotheses, references):

@@ -136,7 +136,15 @@ def test_the_classifier_beside_the_metric_tells_what_the_task_tells(tiny_encoder
     fit(trained, data, epochs=1)
     trained.finish()
     save_checkpoint(trained.metric, tmp_path / "metric", card="")
-    trained.export_beside(tmp_path / "metric", "# card")
+    trained.export_beside(tmp_path / "metric", judge(trained, data, samples=20).card("recipe"))
+    card = (tmp_path / "metric-labels" / "README.md").read_text()
+    assert card.splitlines()[2:6] == [
+        "tags: [textmover, text-classification]",
+        "---",
+        "",
+        "# A text classifier trained from `twmd`",
+    ]
+    assert "text-generation" not in card
     part = data.sources["labels"].parts["held-back"]
     loaded = load_classifier(tmp_path / "metric-labels")
     assert loaded.config.classes == ("entailment", "neutral", "contradiction")

@@ -53,6 +53,7 @@ def test_a_trained_metric_scores_as_it_was_trained(tiny_multilingual, ratings, t
     trained.finish()
     (part,) = judge(trained, data, samples=20).parts
     assert part.gains["pearson"].estimate > 0.2
+    assert part.compared == ("source" if mode == "source" else "reference")
     source = next(iter(data.sources.values()))
     segments = source.items[:12]
     batch = source.collate(segments, range(12), 12, trained.metric.tokenize)

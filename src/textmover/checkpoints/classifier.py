@@ -27,6 +27,9 @@ The metric whose encoder the classifier in the folder above stands on; that fold
 """
 """Default card of the metric inside a classifier's folder."""
 
+CARD_WORDS = (("text-generation-metric", "text-classification"), ("# A text-generation metric", "# A text classifier"))
+"""Tag and title of the card of a metric, and those of a classifier."""
+
 
 def save_classifier(
     classifier: TextClassifier,
@@ -42,7 +45,7 @@ def save_classifier(
     Args:
         classifier: The classifier.
         folder: Output folder.
-        card: Text of the model card, in Markdown. The metric's usage example in it is replaced by that of the
+        card: Text of the model card, in Markdown. Tag, title and usage example of a metric are replaced by those of a
             classifier.
         metric: Preset, hub id or folder (absolute, or relative to the classifier's) of a metric with the same encoder;
             ``None`` writes the metric into the classifier's folder.
@@ -58,8 +61,9 @@ def save_classifier(
             save_checkpoint(
                 classifier.metric, temporary / METRIC_FOLDER, card=card if card.strip() else PART_CARD, adapter=adapter
             )
-        state = classifier.head.state_dict()
-        write_weights(temporary / HEAD, state, card.replace(METRIC_USAGE, _usage(classifier.config)))
+        for words, own in ((METRIC_USAGE, _usage(classifier.config)), *CARD_WORDS):
+            card = card.replace(words, own, 1)
+        write_weights(temporary / HEAD, classifier.head.state_dict(), card)
         entries = {
             "format": CLASSIFIER_FORMAT,
             "textmover": __version__,

@@ -96,14 +96,20 @@ def save_statistics(
 
 
 @lasting()
-def load_statistics(metric: SegmentMetric, *paths: Path | str) -> None:
-    """Load saved statistics into a metric; on error, the metric is not changed."""
+def read_statistics(*paths: Path | str) -> dict[str, _SavedStatistic]:
+    """Read saved statistics by name; raise an error for a file that no metric can use."""
     saved: dict[str, _SavedStatistic] = {}
     for path in paths:
         for name, one in _read(Path(path)).items():
             if name in saved:
                 raise InputError(f"Expected each statistic once, but got {name} from {saved[name].path} and {path}.")
             saved[name] = one
+    return saved
+
+
+def load_statistics(metric: SegmentMetric, *paths: Path | str) -> None:
+    """Load saved statistics into a metric; on error, the metric is not changed."""
+    saved = read_statistics(*paths)
     current = metric.statistics
     for name, one in saved.items():
         if name not in current:

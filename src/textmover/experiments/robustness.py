@@ -23,6 +23,7 @@ from textmover.readers.judgements import load_description, read_judgements
 from textmover.readers.segments import Columns, read_segments, read_texts
 from textmover.report.figures.matplotlib_figures import HeatGroup, draw_heat_map
 from textmover.report.table_formats import Section, block, interval, number, pick
+from textmover.scoring.metric_field_options import given_fields
 from textmover.types import InputError, Judgements, plural
 
 KEEPING = ("notation", "synonym", "substitute", "passive", "active")  # kinds that should keep the meaning
@@ -63,6 +64,8 @@ class PerturbedTexts(NamedTuple):
 
 def read_subjects(options: argparse.Namespace) -> OriginalTexts:
     """Read the input texts and sample distinct ones, in the order of the file."""
+    if (mode := given_fields(options).get("mode", "reference")) != "reference":
+        raise InputError(f"Expected no `--mode {mode}`, since versions of a text have no sources: leave it out.")
     split = options.split or "train"
     rated: tuple[str, ...] = ()
     if options.set is not None:

@@ -108,6 +108,7 @@ def split_groups(selection: Selection, protocol: Protocol) -> list[Group]:
                 scores=selection.scores[:, members],
                 human=selection.human[members],
                 clusters=cluster[members],
+                compared="reference" if any(subset.references) else "source",
                 items=subset.items,
                 systems=subset.systems,
                 preferences=subset.preferences,

@@ -35,9 +35,9 @@ class Table(NamedTuple):
 def other_separator(columns: Sequence[str]) -> str:
     """Describe the separator of names that were read as one column, with the way out; empty if there is none."""
     separator = next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), "")
-    tabs = "separated by tabs: rename it to end in .tsv"
-    others = f"separated by {separator!r}: save it as CSV with commas, or as TSV with tabs"
-    return separator and (tabs if separator == "\t" else others)
+    own = {"\t": "tabs: rename it to end in .tsv", ",": "commas: rename it to end in .csv"}
+    others = f"{separator!r}: save it as CSV with commas, or as TSV with tabs"
+    return separator and f"separated by {own.get(separator, others)}"
 
 
 def named(values: Collection[str], *, most: int = 20, width: int = 40) -> str:

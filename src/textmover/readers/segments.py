@@ -45,7 +45,7 @@ def finite(value: object, place: str, way_out: str, *, expected: str = FINITE, g
     if not math.isfinite(number):
         if math.isinf(number):
             expected = expected.replace(FINITE, f"{FINITE} of at most {LARGEST:.0e}")
-        if isinstance(value, str) and re.fullmatch(r"\s*-?\d+,\d+\s*", value):
+        if isinstance(value, str) and re.fullmatch(r"\s*-?\d+,\d+\s*", value) and "separated by" not in way_out:
             way_out = "write it with a point"
         raise InputError(
             f"Expected {expected} in {place}, but got {quoted_value(value) if got is None else got}: {way_out}."

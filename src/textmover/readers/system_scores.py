@@ -187,10 +187,9 @@ def _whole_object(row: TableRow, columns: Sequence[str] | None) -> SystemScores 
 def _check_known(what: str, names: Sequence[str] | None, valid: Collection[str], place: str) -> None:
     unknown = [name for name in names or () if name not in valid]
     if unknown:
-        raise InputError(
-            f"Expected a {what} {unknown[0]!r} in {place}, but got {named(valid)}: set `columns` to the names of the "
-            "right ones."
-        )
+        separated = other_separator(tuple(valid))
+        way_out = f", {separated}" if separated else ": set `columns` to the names of the right ones"
+        raise InputError(f"Expected a {what} {unknown[0]!r} in {place}, but got {named(valid)}{way_out}.")
 
 
 def _is_number(text: str) -> bool:

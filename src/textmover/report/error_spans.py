@@ -281,6 +281,7 @@ BEGINNING = 60  # maximum characters of an error in the list below its text
 
 NOTES = {flag: note.replace("the score means", "the marks mean") for flag, note in FLAGS.items()} | {
     "empty": "one side has no words, so that any words of the other are errors",
+    "off target": "the text is in another language than its reference (the marks mean little) or the target language",
     "unreferenced": "there is no reference: marks from a source alone are unreliable",
     "truncated": "the text was cut at the encoder's limit: errors behind the cut are not seen",
 }

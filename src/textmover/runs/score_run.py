@@ -258,8 +258,8 @@ def score_pairs(
     *,
     parts: int,
     shown: bool,
-) -> NDArray[np.float64]:
-    """Return the scores of texts and show a progress bar. Duplicate pairs are scored once, so that equal outputs tie.
+) -> tuple[NDArray[np.float64], list[str]]:
+    """Score texts with a progress bar; return scores and warnings. Duplicate pairs are scored once: equal outputs tie.
 
     ``systems`` names the system of each text, for warnings; ``parts`` is the number of texts scored at a time.
     """
@@ -285,5 +285,5 @@ def score_pairs(
     for name, mask in {**flags, "same output": repeated}.items():
         if mask.any():
             counts[name] = Counter(names[mask].tolist())
-    scorer.warn(counts, {"same output": [hypotheses[row] for row in np.flatnonzero(repeated).tolist()]})
-    return scores.scores[places_of_rows]
+    warnings = scorer.warn(counts, {"same output": [hypotheses[row] for row in np.flatnonzero(repeated).tolist()]})
+    return scores.scores[places_of_rows], warnings

@@ -58,15 +58,17 @@ def score_together(
 
 def warn_of_flags(
     name: str, counts: Mapping[str, Mapping[str, int]], scorers: Mapping[str, Scorer] | None = None
-) -> None:
-    """Log one warning per flag and number of flagged segments of a set, for all metrics that share the message."""
+) -> list[str]:
+    """Log and return one warning per flag and number of flagged segments, for all metrics that share the message."""
     metrics: dict[str, list[str]] = {}
     for metric, kinds in counts.items():
         for kind, count in kinds.items():
             message = unusual(kind, count, metric=scorers[metric].metric if scorers else None)
             metrics.setdefault(message, []).append(metric)
-    for message, names_of_metrics in metrics.items():
-        logger.warning("%s, scored with %s: %s.", name, ", ".join(names_of_metrics), message)
+    warnings = [f"{name}, scored with {', '.join(those)}: {message}." for message, those in metrics.items()]
+    for warning in warnings:
+        logger.warning("%s", warning)
+    return warnings
 
 
 def joined_scores(parts: Sequence[SegmentScores]) -> SegmentScores:

@@ -15,7 +15,7 @@ from torch import nn
 
 from textmover.checkpoints.hub import default_metric, local_folder, released_folder
 from textmover.checkpoints.loading import changes, checkpoint_folder, load_metric, warn_of_scale
-from textmover.checkpoints.statistics_files import load_statistics
+from textmover.checkpoints.statistics_files import load_statistics, read_statistics
 from textmover.modules.devices import lasting, log_device, resolve_device
 from textmover.modules.encoder.pretrained import models_on_demand
 from textmover.modules.tokens.text_arguments import (
@@ -122,12 +122,14 @@ class Scorer(ScorerStatistics):
         check_choice("precision", precision, get_args(Precision))
         target = resolve_device(device)
         check_backend(backend, target)
+        files = (statistics,) if isinstance(statistics, (str, Path)) else statistics
+        read_statistics(*files)  # to refuse a bad file before the metric is loaded
         with torch.device("cpu"), models_on_demand():  # independent of torch's default device
             metric = load_metric(name, revision=revision, **overrides)
             checkpoint = checkpoint_folder(name, revision)
             if checkpoint is not None and overrides:
                 warn_of_scale(checkpoint, metric, overrides)
-        load_statistics(metric, *((statistics,) if isinstance(statistics, (str, Path)) else statistics))
+        load_statistics(metric, *files)
         if isinstance(metric, nn.Module):
             metric.to(target)
         log_device(str(name), target)
@@ -316,9 +318,9 @@ class Scorer(ScorerStatistics):
         options: dict[str, Any] = {"include_self": include_self, "matrices": matrices, "sources": sources}
         return choose(self, candidates, references, weights, **options)
 
-    def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Log one warning per flag with the number of flagged segments, by system if the counts are by system."""
-        self._engine.warn(counts, examples)
+    def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> list[str]:
+        """Log and return one warning per flag with the number of flagged segments, by system if the counts are."""
+        return self._engine.warn(counts, examples)
 
 
 Model = Scorer | SegmentMetric | str | Path | None

@@ -246,7 +246,7 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
         config, encoder = self.optimizer_config, self.metric.encoder
         depths = optimization.layer_depths(encoder) if config.by_depth else None
         optimizer = optimization.build_optimizer(self.metric.encoder_parameters(), heads, config, depths=depths)
-        self._settings = optimization.settings_of(optimizer)
+        self._settings = [{name: group[name] for name in optimization.SETTINGS} for group in optimizer.param_groups]
         schedule = optimization.build_schedule(optimizer, int(self.trainer.estimated_stepping_batches), config)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

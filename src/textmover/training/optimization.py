@@ -159,11 +159,6 @@ def _factor(step: int, *, steps: int, still: int, config: OptimizerConfig) -> fl
     return config.final + (1 - config.final) * rate
 
 
-def settings_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """Return rate, weight decay and betas of each group, before a checkpoint is loaded."""
-    return [{name: group[name] for name in SETTINGS} for group in optimizer.param_groups]
-
-
 def take_settings(schedule: Any, settings: Sequence[Mapping[str, Any]]) -> None:
     """Restore a recipe's settings in a schedule and its optimiser after a checkpoint was loaded."""
     schedule.base_lrs = [one["lr"] for one in settings]

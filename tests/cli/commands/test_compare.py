@@ -259,6 +259,11 @@ def test_the_suffix_decides_on_the_format_unless_it_is_named(run, write, tmp_pat
     output = tmp_path / "made.scores"
     assert run("compare", "--scores", path, *FEW, "--output", output, "--format", "json").code == 0
     assert json.loads(output.read_text(encoding="utf-8"))["segments"] == 2
+    for command in ("compare", "rank"):
+        printed = run(command, "--scores", path, *FEW).ok().out
+        for output in (["made.txt"], ["made", "--format", "text"]):
+            assert run(command, "--scores", path, *FEW, "--output", *output).ok().out == ""
+            assert (tmp_path / output[0]).read_text(encoding="utf-8") == printed
 
 
 def test_texts_of_every_kind(run, metric, write):

@@ -107,12 +107,20 @@ def test_models_overlap_and_ready_scores_beside_one_another(
         assert all(name in out for name in by_name)
 
 
-def test_a_warning_names_the_target_language(run, write, tiny_encoder):
+def test_a_warning_names_the_target_language_on_pages_too(run, write, tiny_encoder, tmp_path):
     sentences = ("The book is lying on the table", "We missed the train and had to wait", "The dog sleeps in the house")
     rows = ["hypothesis\treference\tscore", *(f"{one}.\tDer Hund.\t{place}" for place, one in enumerate(sentences))]
     flags = ("--encoder", tiny_encoder, "--target-language", "de")
-    said = run("evaluate", "--data", write("own.tsv", rows), *flags).err
-    assert "3 segments had a hypothesis in another language than de, which scores as an empty text" in said
+    said = run("evaluate", "--data", write("own.tsv", rows), *flags, "--report", "page").err
+    warning = "3 segments had a hypothesis in another language than de, which scores as an empty text"
+    assert warning in said
+    assert warning in (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    for name, lines in {"a": sentences, "b": ["Der Hund."] * 3, "ref": ["Der Hund."] * 3}.items():
+        write(f"{name}.txt", lines)
+    for command in ("compare", "rank"):
+        said = run(command, "-t", "a.txt", "b.txt", "-r", "ref.txt", *flags, "--output", "page.html").ok().err
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert [f"a (3): {warning}" in one for one in (said, page)] == [True, True]
 
 
 def test_the_table_of_scores_has_the_sources(run, write, tmp_path):

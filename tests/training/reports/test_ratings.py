@@ -1,3 +1,4 @@
+import dataclasses
 import io
 
 import numpy as np
@@ -51,10 +52,13 @@ def test_the_correlation_after_training_has_an_interval_of_its_own():
 
 def test_one_reference_has_no_interval_on_the_card_nor_in_the_terminal():
     found = report(1)
-    for text in (found.card("recipe"), shown(found)):
-        assert text.count("too few references") == 4
-        assert "there is only 1 reference to draw from" in text
-        assert "…" not in text
+    sourced = dataclasses.replace(found, parts=[dataclasses.replace(one, compared="source") for one in found.parts])
+    for one, noun in ((found, "reference"), (sourced, "source")):
+        for text in (one.card("recipe"), shown(one)):
+            assert text.count(f"too few {noun}s") == 4
+            assert f"there is only 1 {noun} to draw from" in text
+            assert "…" not in text
+        assert f"from a bootstrap over {noun}s." in one.card("recipe")
 
 
 @pytest.mark.parametrize(("count", "told"), [(9, True), (10, False)])

@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> None:
         for judgements, existing_rows, questions, path in zip(sets, ready, asked, paths, strict=True):
             with kept.keeping(judgements.name, judgements) as take:
                 scores = metrics.scores(judgements, lambda done: advance("scoring", done, total), take)
-                rows = (*scores, *existing_rows)
-                write_scores(judgements, rows, path)
+            rows = (*scores, *existing_rows)
+            write_scores(judgements, rows, path)
             results = tuple(agreement.judge(question, rows, protocol, options) for question in questions)
             judged.append(agreement.Judged(judgements, rows, results, path))
     _show(options, judged, protocol, metrics)
@@ -72,7 +72,7 @@ def _show(options: argparse.Namespace, rated: Sequence[agreement.Judged], protoc
         raise InputError(f"{' '.join(problems).removesuffix('.')}; the scores are in {places}.")
     if options.report:
         try:
-            output.write_page(options, rated, metrics.scorers)  # before printing, which may fail on a closed pipe
+            output.write_page(options, rated, metrics)  # before printing, which may fail on a closed pipe
         except (InputError, OSError) as error:
             problems.append(str(error))  # raise it after printing the tables, which took longer to compute
     _print(options, rated, protocol)

@@ -41,6 +41,8 @@ def run(options: argparse.Namespace) -> None:
     paths = [sets.path] if isinstance(sets, CandidateTable) else list(sets.paths)
     paths += [] if options.sources is None else [options.sources]
     target = choose_output(options, paths)
+    if {"--include-self", "--no-include-self"} <= {*options.command_line}:
+        raise InputError("Expected `--include-self` or `--no-include-self`, but got both: leave one out.")
     if options.include_self is not None and options.references_column is not None:
         raise InputError(
             "Expected `--include-self` only where candidates are compared with one another, but got "

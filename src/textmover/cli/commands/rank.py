@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from textmover.cli.options.input_tables import first_set_flag, source_of
-from textmover.cli.options.scored_systems import chosen_output, refuse_metric, score_texts, scored_systems, write
+from textmover.cli.options.scored_systems import chosen_output, printed_to, refuse_metric, score_texts, scored_systems
 from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.score_arrays import Vector, group_positions
 from textmover.readers.column_flags import COLUMN_FLAGS, errors_with_flag_names
@@ -27,7 +28,7 @@ LONG_TABLE_OPTIONS = ("system_separator", "item_column", "group", "score_column"
 FLAGS = {**COLUMN_FLAGS, "human": "--score-column", **{one: f"--{one}-column" for one in ("system", "item", "metric")}}
 """Flag by argument of the reader of such a table."""
 
-SUFFIXES = {".json": "json", ".tex": "latex", ".csv": "csv", ".html": "html", ".htm": "html"}
+SUFFIXES = {".txt": "text", ".json": "json", ".tex": "latex", ".csv": "csv", ".html": "html", ".htm": "html"}
 """Format by suffix of the output."""
 
 
@@ -45,15 +46,17 @@ def run(options: argparse.Namespace) -> None:
         test=options.test,
         fewest=options.fewest,
         command=shlex.join(["textmover", *options.command_line]),
+        warnings=scored.warnings,
         lone=table.lone,
     )
     if table.human is not None:
         people = rank_systems(table.human, *columns, **settings)
         ranking = replace(ranking, people=people, agreement=_agreement(scored, table.human, options.seed))
-    if form == "text":
-        print_ranking(ranking, signature=not options.quiet)
-    else:
-        write({"json": as_json, "latex": as_latex, "csv": as_csv, "html": as_html}[form](ranking), output)
+    with printed_to(output):
+        if form == "text":
+            print_ranking(ranking, signature=not options.quiet)
+        else:
+            sys.stdout.write({"json": as_json, "latex": as_latex, "csv": as_csv, "html": as_html}[form](ranking))
 
 
 class _Scored(NamedTuple):
@@ -63,6 +66,7 @@ class _Scored(NamedTuple):
     scores: Vector
     signature: str
     higher_is_better: bool
+    warnings: list[str]
 
 
 def _agreement(scored: _Scored, human: Vector, seed: int) -> list[dict[str, float]]:
@@ -86,7 +90,7 @@ def _score_systems(options: argparse.Namespace) -> _Scored:
     systems = scored_systems(options)
     table = table_of_systems(systems.scores)
     assert table.scores is not None
-    return _Scored(table, table.scores, systems.signature, systems.higher_is_better)
+    return _Scored(table, table.scores, systems.signature, systems.higher_is_better, systems.warnings)
 
 
 def _read_long_table(options: argparse.Namespace) -> _Scored:
@@ -124,5 +128,5 @@ def _read_long_table(options: argparse.Namespace) -> _Scored:
         )
     if table.scores is not None:
         signature = f"{READY}:{Path(options.data).name}|column:{options.metric_column}"
-        return _Scored(table, table.scores, signature, not options.lower_is_better)
+        return _Scored(table, table.scores, signature, not options.lower_is_better, [])
     return _Scored(table, *score_texts(options, table.hypotheses, table.references, table.systems, CHUNK))

@@ -10,7 +10,7 @@ from pathlib import Path
 from textmover.cli.options import perturbations
 from textmover.experiments import robustness as experiment
 from textmover.experiments.evaluation.metrics import KeptScores, Metrics
-from textmover.experiments.evaluation.sets import check_no_partial_table, check_scores_file, partial_table, write_scores
+from textmover.experiments.evaluation.sets import ENDINGS, check_no_partial_table, write_scores
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
 from textmover.readers.column_flags import errors_with_flag_names
@@ -31,10 +31,8 @@ FLAGS = {**perturbations.FLAGS, "parses": PARSER, "hypothesis": "--column", "ref
 def run(options: argparse.Namespace) -> None:
     """Perturb the texts, score them with each metric, print the result, and write page and figure."""
     files = _files(options)
-    keep = None if options.keep is None else check_scores_file(options.keep, [options.input], "--keep")
-    if keep is not None:
-        check_no_partial_table(keep)
-    kept = KeptScores({} if keep is None else {NAME: partial_table(keep)})
+    keep = None if options.keep is None else check_output(options.keep, [options.input], ENDINGS, "--keep")
+    kept = KeptScores({} if keep is None else {NAME: check_no_partial_table(keep)})
     metrics = Metrics(options)
     with errors_with_flag_names(FLAGS):
         types, left_out = perturbations.chosen_types(options, NEEDED_HERE)

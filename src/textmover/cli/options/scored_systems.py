@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Mapping, Sequence
+import contextlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,23 +34,23 @@ class ScoredSystems(NamedTuple):
     lines: Sequence[int]  # line or row of each segment
     signature: str  # signature of the scores
     higher_is_better: bool  # false for distances
+    warnings: list[str]  # sentences about unusual texts
 
 
 def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> Target:
-    """Return the format and file of the output, checked before the work. Text can only be printed."""
-    if options.output is not None and options.format == "text":
-        raise InputError("Expected `--format text` without --output, but got both: leave one out.")
+    """Return the format and file of the output, checked before the work."""
     files = [*(options.hypotheses or ()), *(options.references or ()), *(options.scores or ())]
     files += [one for one in (options.sources, options.data) if one is not None]
     return choose_target(options, files, suffixes, ())
 
 
-def write(text: str, output: Path | None) -> None:
-    """Write to the file, or to standard output if ``output`` is ``None``."""
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        write_output(text, output)
+@contextlib.contextmanager
+def printed_to(output: Path | None) -> Iterator[None]:
+    """Write what is printed to the file, unless ``output`` is ``None``."""
+    with contextlib.nullcontext() if output is None else contextlib.redirect_stdout(io.StringIO()) as written:
+        yield
+    if output is not None and written is not None:
+        write_output(written.getvalue(), output)
 
 
 def scored_systems(options: argparse.Namespace) -> ScoredSystems:
@@ -66,9 +67,9 @@ def scored_systems(options: argparse.Namespace) -> ScoredSystems:
     references = [row.references for row in rows] * len(names)
     count = len(rows)
     systems = [name for name in names for _ in rows]
-    all_scores, signature, higher_is_better = score_texts(options, hypotheses, references, systems, count)
+    all_scores, signature, higher, warnings = score_texts(options, hypotheses, references, systems, count)
     scores = {name: all_scores[place * count : (place + 1) * count] for place, name in enumerate(names)}
-    return ScoredSystems(scores, rows, [row.line for row in rows], signature, higher_is_better)
+    return ScoredSystems(scores, rows, [row.line for row in rows], signature, higher, warnings)
 
 
 def score_texts(
@@ -77,13 +78,13 @@ def score_texts(
     references: Sequence[Sequence[str]],
     systems: Sequence[str],
     parts: int,
-) -> tuple[Vector, str, bool]:
-    """Score texts of systems, ``parts`` at a time; return scores, signature, and whether higher is better."""
+) -> tuple[Vector, str, bool, list[str]]:
+    """Score texts of systems, ``parts`` at a time; return scores, signature, whether higher is better, and warnings."""
     take_by_language(options, hypotheses, references)
     scorer = load_scorer(options)
-    scores = score_pairs(scorer, hypotheses, references, systems, parts=parts, shown=not options.quiet)
+    scores, warnings = score_pairs(scorer, hypotheses, references, systems, parts=parts, shown=not options.quiet)
     signature = scorer.signature.compared(scorer.metric, references)
-    return scores, str(signature), scorer.metric.higher_is_better
+    return scores, str(signature), scorer.metric.higher_is_better, warnings
 
 
 def _read_systems(options: argparse.Namespace) -> ScoredSystems:
@@ -127,7 +128,7 @@ def _read_systems(options: argparse.Namespace) -> ScoredSystems:
     scores = dict(zip(names, table.scores.values(), strict=True))
     lines = [row.line for row in rows] or table.lines
     signature = table.signature or digest_signature(options.scores, table)
-    return ScoredSystems(scores, rows, lines, signature, not options.lower_is_better)
+    return ScoredSystems(scores, rows, lines, signature, not options.lower_is_better, [])
 
 
 def _check_order(scores: Sequence[str], texts: Sequence[str]) -> None:

@@ -68,6 +68,7 @@ class Metrics:
         self._auto: dict[str, dict[str, object]] = {}  # options of the metric selected for `auto`
         self._memory: EncoderMemory | None = None
         self.scorers: dict[str, Scorer] = {}
+        self.warnings: dict[str, list[str]] = {}  # sentences about unusual texts, by set
 
     def check(self, sets: Sequence[Judgements], ready: Sequence[Sequence[MetricScores]]) -> None:
         """Resolve ``auto``; check that metric names are unique in each set and that ``--against`` has scores."""
@@ -135,7 +136,8 @@ class Metrics:
             results = score_together(
                 self.scorers, *texts, self._memory, on_progress, lambda results: take(rows_of(results))
             )
-            warn_of_flags(judgements.name, {name: result.counts for name, result in results.items()}, self.scorers)
+            counts = {name: result.counts for name, result in results.items()}
+            self.warnings[judgements.name] = warn_of_flags(judgements.name, counts, self.scorers)
             rows = rows_of(results)
         for baseline, _ in baseline_scores(judgements, self.baselines, on_progress):
             rows.append(baseline)

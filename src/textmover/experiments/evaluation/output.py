@@ -17,6 +17,7 @@ import numpy as np
 from textmover import report
 from textmover._version import __version__
 from textmover.experiments.evaluation.agreement import AgreementResult, Failure, Judged
+from textmover.experiments.evaluation.metrics import Metrics
 from textmover.meta_evaluation import Evaluation
 from textmover.report.evaluation.tables import evaluation_entry
 from textmover.report.table_formats import json_text, number
@@ -29,19 +30,22 @@ if TYPE_CHECKING:
 PACKAGES = ("torch", "transformers", "numpy", "scipy")
 
 
-def write_page(options: argparse.Namespace, found: Sequence[Judged], scorers: Mapping[str, Scorer]) -> Path:
+def write_page(options: argparse.Namespace, found: Sequence[Judged], metrics: Metrics) -> Path:
     """Write the report page of all sets and dimensions with a result."""
     sections = []
     for judged in found:
         for finding in judged.findings:
-            notes, shown = judged.notes(finding), list[report.Disagreement]()
+            notes = [*judged.notes(finding), *metrics.warnings.get(finding.question.judgements.name, ())]
+            shown: Sequence[report.Disagreement] = ()
             missing = [row.name for row in judged.rows if row not in finding.rows]
             if missing:
                 notes.append(f"Left out: {', '.join(missing)} (no score for any text).")
             judgements, evaluation = finding.question.judgements, finding.evaluation
             if evaluation.dimension is not None:
                 shown = report.largest_disagreements(judgements, finding.rows, dimension=evaluation.dimension)
-                shown = [_with_alignments(scorers.get(disagreement.metric), disagreement) for disagreement in shown]
+                shown = [
+                    _with_alignments(metrics.scorers.get(disagreement.metric), disagreement) for disagreement in shown
+                ]
             sections.append(report.ReportSection(evaluation, judgements, finding.rows, shown, notes))
     versions = {"textmover": __version__, **{name: metadata.version(name) for name in PACKAGES}}
     versions["python"] = ".".join(map(str, sys.version_info[:3]))

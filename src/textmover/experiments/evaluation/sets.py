@@ -163,13 +163,14 @@ def _description(options: argparse.Namespace) -> SetDescription:
 # --- tables of scores -------------------------------------------------------------------------------------------------
 
 SUFFIX = ".scores.tsv"  # of score tables
+ENDINGS = (".tsv", ".txt")  # allowed ones
 
 
 def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Path]:
     """Return the checked path of each set's score table."""
     inputs = [path for one in files for path in one.paths.values()]
     if len(files) == 1:
-        tables = [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
+        tables = [check_output(options.output or f"{files[0].stem}{SUFFIX}", inputs, ENDINGS)]
     elif ((folder := Path(options.output or ".")).exists() and not folder.is_dir()) or options.output == "-":
         raise InputError(
             f"Expected `--output` to be a folder for {len(files)} sets, but got the file {folder}: name a folder."
@@ -179,21 +180,17 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
     for one in () if options.output else tables:
         check_unnamed(one, ("hypothesis",))
     for one in tables:
-        check_no_partial_table(one)
+        check_no_partial_table(one, way_out="rename it and give its finished metrics with `--scores NAME=FILE`")
     return tables
 
 
-def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--output") -> Path:
-    """Return the path of a score table; raise an error if another format or an input file is named."""
-    return check_output(path, inputs, (".tsv", ".txt"), flag)
-
-
-def check_no_partial_table(path: Path) -> None:
-    """Raise an error if an interrupted run has left its scores so far."""
+def check_no_partial_table(path: Path, *, way_out: str = "rename it") -> Path:
+    """Return :func:`partial_table`; raise an error if an interrupted run has left it; ``way_out`` says what to do."""
     if (partial := partial_table(path)).exists():
         raise InputError(
-            f"Expected {partial} to be new, but it holds the scores of an interrupted run: rename it, or remove it."
+            f"Expected {partial} to be new, but it holds the scores of an interrupted run: {way_out}, or remove it."
         )
+    return partial
 
 
 def partial_table(path: Path) -> Path:

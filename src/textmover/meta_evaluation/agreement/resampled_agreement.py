@@ -42,7 +42,8 @@ class Group:
     name: str
     scores: Vector  # metric scores, higher is better, ``[K, n]``
     human: Vector  # ratings ``[n]``; NaN for preferences
-    clusters: NDArray[np.int64]  # bootstrap cluster of each segment: its item or its references
+    clusters: NDArray[np.int64]  # bootstrap cluster of each segment: its item, or its references or source
+    compared: str  # what segments of a cluster share where items are not known: ``reference`` or ``source``
     items: tuple[str, ...] | None  # item of each segment
     systems: tuple[str, ...] | None  # system of each segment
     preferences: NDArray[np.int64]  # rows of the better and the worse output of each pair, ``[m, 2]``
@@ -56,7 +57,7 @@ class Group:
         count = len(np.unique(clusters))
         if self.items is not None:
             return DrawUnits(count, "item")
-        return DrawUnits(count, "segment" if count == len(clusters) else "reference")
+        return DrawUnits(count, "segment" if count == len(clusters) else self.compared)
 
     def standardised(self) -> Vector:
         """Return scores with mean 0 and standard deviation 1, ``[K, n]``."""

@@ -108,7 +108,7 @@ FLAGS = {
     "repetition": "the hypothesis repeats one phrase, which can score high",
     "copied": "the hypothesis is a copy of its source: if a reference is given, only that judges it",
     "untranslated": "the hypothesis is in the language of its source: the score means little",
-    "off target": "the hypothesis is in another language than its reference (the score means little) or the target",
+    "off target": "the hypothesis is in another language than its reference: the score means little",
     "fallback": "a reference or a source is missing: the other stands in for it",
     "unreferenced": "there is no reference: errors are marked from the source alone, which is unreliable",
     "unweighted": "all idf weights of a text are 0: every word weighs the same",
@@ -122,6 +122,11 @@ FLAGS = {
 def flag_notes(found: Explanation) -> list[str]:
     """Return sentences about flags and unknown words."""
     notes = [FLAGS.get(flag, flag) for flag in found.flags]
+    if (target := found.signature.entries.get("target")) and not np.any(found.hypothesis.weights):
+        outside = (
+            f"the hypothesis is in another language than {target}, the target language: it scores as an empty text"
+        )
+        notes = [outside if note == FLAGS["off target"] else note for note in notes]
     if found.unknown_words:
         notes.append(f"unknown to the encoder, matched only with the same spelling: {', '.join(found.unknown_words)}")
     return notes

@@ -36,6 +36,7 @@ class Comparison(NamedTuple):
     signature: str  # signature of the metric
     shown: int  # number of segments to show
     command: str = ""  # command line
+    warnings: Sequence[str] = ()  # sentences about unusual texts, for the page
 
     def row(self, place: int) -> Row:
         """Return the texts of a segment, empty if only scores are available."""

@@ -44,6 +44,7 @@ class Ranking:
     people: Sequence[RankedSystems] = ()  # the same tables by human scores; empty without human scores
     agreement: Sequence[Mapping[str, float]] = ()  # value of each statistic by table; NaN if undefined
     command: str = ""  # command line
+    warnings: Sequence[str] = ()  # sentences about unusual texts, for the page
     lone: tuple[str, ...] = ()  # groups excluded because they have only one system
 
     @property

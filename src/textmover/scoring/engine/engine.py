@@ -359,8 +359,9 @@ class Engine(TextEncoding):
             progress.reach(rows[-1] / len(pairs))
         return table
 
-    def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Log one warning per flag with the number of flagged segments, and with examples if given."""
+    def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> list[str]:
+        """Log and return one warning per flag with the number of flagged segments, and with examples if given."""
+        messages = []
         for name, texts in (examples or {}).items():
             self._examples.pop(name, None)
             for text in texts:
@@ -373,4 +374,6 @@ class Engine(TextEncoding):
                 for advice in READERS.values():  # log each advice only once
                     message = message.replace(f"; {advice}", "") if advice in self._warned else message
                 self._warned.update(advice for advice in READERS.values() if advice in message)
-                logger.warning("%s.", message)
+                messages.append(f"{message}.")
+                logger.warning("%s", messages[-1])
+        return messages

@@ -45,7 +45,7 @@ from textmover.training.base_module import BaseTrainingModule
 from textmover.training.tasks.classification import ClassificationTask
 from textmover.training.tasks.paraphrases import ALONE, ContrastiveTask
 from textmover.training.tasks.ratings import STATISTICS
-from textmover.types import Shown, Signature, SourcedReferences, View, plural
+from textmover.types import Shown, Signature, View, plural
 
 
 @dataclass(frozen=True)
@@ -204,6 +204,7 @@ class PartReport:
     segments: int
     groups: int
     gains: dict[str, Gain]
+    compared: str = "reference"  # what the bootstrap draws: ``reference`` or ``source``
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,7 +235,7 @@ class FitReport(Shown):
         for part in self.parts:
             about = (part.name, str(part.segments), str(part.groups))
             for name, gain in part.gains.items():
-                rows.append((*about, name, *_cells(gain)))
+                rows.append((*about, name, *_cells(gain, part.compared)))
                 about = ("", "", "")
         return _terminal_table(AGREEMENT, (*first, *HEADERS), first, rows, "\n".join(self._warnings()) or None)
 
@@ -261,23 +262,26 @@ class FitReport(Shown):
         rows = [tuple(map(str, row)) for row in self._gain_rows()]
         if not rows:
             return []
+        drawn = " and ".join(dict.fromkeys(f"{one.compared}s" for one in self.parts))
         note = (
             "Mean over groups, before and after training. The intervals (95 %) of the correlation after training and "
-            "of the gain are from a bootstrap over references."
+            f"of the gain are from a bootstrap over {drawn}."
         )
         return [_section(AGREEMENT, note, GAIN_HEADERS, rows) + "".join(f"\n{one}\n" for one in self._warnings())]
 
     def _gain_rows(self) -> list[tuple[Any, ...]]:
         return [
-            (part.name, part.segments, name, *_cells(gain)) for part in self.parts for name, gain in part.gains.items()
+            (part.name, part.segments, name, *_cells(gain, part.compared))
+            for part in self.parts
+            for name, gain in part.gains.items()
         ]
 
     def _warnings(self) -> list[str]:
-        """Return sentences for each part with groups or draws left out or too few references for intervals."""
+        """Return sentences for each part with groups or draws left out, or too few to draw for intervals."""
         found = []
         for part in self.parts:
             gain = next(iter(part.gains.values()))  # any statistic: they differ in groups left out
-            notes = [few_to_draw(dict(gain.clusters), "reference")]
+            notes = [few_to_draw(dict(gain.clusters), part.compared)]
             if gain.excluded:
                 names = ", ".join((*gain.excluded[:5], *(("…",) if gain.excluded[5:] else ())))
                 groups = f"{plural(len(gain.excluded), 'group')} without a correlation"
@@ -302,7 +306,9 @@ def judge(module: BaseTrainingModule, data: SourcesDataModule, *, samples: int =
     for source, name in rated:
         gains, groups = _gains(before, after, source, name, samples), Counter(source.groups_of(source.parts[name]))
         counted = groups.keys() - next(iter(gains.values())).excluded
-        parts.append(PartReport(data.label(source, name), sum(groups[one] for one in counted), len(counted), gains))
+        compared = "reference" if any(one.references for one in source.parts[name]) else "source"
+        size = sum(groups[one] for one in counted), len(counted)
+        parts.append(PartReport(data.label(source, name), *size, gains, compared))
     tasks = judge_tasks(module, data, samples=samples)
     return FitReport(parts, after.signature, module.start, data.describe(), data.notices, tasks)
 
@@ -310,7 +316,12 @@ def judge(module: BaseTrainingModule, data: SourcesDataModule, *, samples: int =
 def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, samples: int) -> dict[str, Gain]:
     segments = source.parts[part]
     hypotheses, references = [one.hypothesis for one in segments], [one.compared for one in segments]
-    first, second = (_upwards(one, hypotheses, references, warn=one is after) for one in (before, after))
+    texts = hypotheses, references
+    # Distances are negated: a metric may be one before training and not after, which must not count as a gain.
+    first, second = (
+        one.for_call(*texts).score_fitted(*texts, warn=one is after).scores * (1 if one.metric.higher_is_better else -1)
+        for one in (before, after)
+    )
     human = source.ratings_of(segments)
     clusters = ["\n".join(one.compared.texts) for one in segments]
     groups = source.groups_of(segments)
@@ -320,19 +331,8 @@ def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, sample
     }
 
 
-def _upwards(
-    scorer: Scorer, hypotheses: list[str], references: list[SourcedReferences], *, warn: bool
-) -> NDArray[np.float64]:
-    """Return scores for which higher is better: negate distances.
-
-    A metric may be a distance before training and not after; the change of sign must not count as a gain.
-    """
-    scores = scorer.for_call(hypotheses, references).score_fitted(hypotheses, references, warn=warn).scores
-    return scores if scorer.metric.higher_is_better else -scores
-
-
-def _cells(gain: Gain) -> tuple[str, ...]:
-    # All segments of a group share a reference, so all samples are equal, or no group has a correlation.
-    missing = "too few references" if gain.clusters else "-"
+def _cells(gain: Gain, compared: str) -> tuple[str, ...]:
+    # All segments of a group share a reference or source, so all samples are equal, or no group has a correlation.
+    missing = f"too few {compared}s" if gain.clusters else "-"
     after, ends = f"{gain.after:.3f}", _ends(gain.after_low, gain.after_high, missing)
     return (f"{gain.before:.3f}", after, ends, f"{gain.estimate:+.3f}", _ends(gain.low, gain.high, missing, "+.3f"))
