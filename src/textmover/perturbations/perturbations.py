@@ -33,8 +33,8 @@ from textmover.perturbations.editable_sentences import (
     shuffled,
     word_set,
 )
-from textmover.perturbations.severity import SeverityTable, one_of, shipped_table
-from textmover.types import BOUNDS, InputError
+from textmover.perturbations.severity import SeverityTable, shipped_table
+from textmover.types import BOUNDS, InputError, check_choice
 
 MONTHS = listed("January February March April May June July August September October November December")
 _MONTH = "|".join(MONTHS)
@@ -335,12 +335,12 @@ def perturb(
     """
     check_length(text, "the text")
     table = severities if severities is not None else shipped_table()
-    function = perturbations[one_of("type", type, perturbations)]
-    one_of("degree", degree, table.degrees(type))
+    check_choice("type", type, perturbations)
+    check_choice("degree", degree, table.degrees(type))
     rng = keyed_random(json.dumps([seed, text, type, degree]))
     pool = pool if pool is not None else WordPool()
     phrase = Phrase.parse(text, pool)
-    edit = function(phrase, degree, rng, pool)
+    edit = perturbations[type](phrase, degree, rng, pool)
     if edit is None or (type != "identity" and edit.text in {text, phrase.text}):
         return None
     share = table.weight(edit.touched) / max(1.0, table.weight(phrase.words))
