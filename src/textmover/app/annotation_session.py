@@ -112,10 +112,7 @@ class Session:
     def start(self, name: object, annotator: object, key: object = None) -> PageView:
         """Start or resume at the item with a key; if it does not exist, at the first incomplete item."""
         project, who = self.project(name), clean_name(annotator)
-        try:
-            number = project.find(key)
-        except InputError:
-            number = project.next_unrated(who) or 0
+        number = self._index(project, key, project.next_unrated(who) or 0)
         return self._show(project, who, number, self._greeting(project, who))
 
     def move(self, name: object, annotator: object, key: object, step: int) -> PageView:
@@ -231,12 +228,12 @@ class Session:
 
     # --- views --------------------------------------------------------------------------------------------------------
 
-    def _index(self, project: Project, key: object) -> int:
-        """Return the index of an item; 0 if it is no longer in the file."""
+    def _index(self, project: Project, key: object, otherwise: int = 0) -> int:
+        """Return the index of an item, or ``otherwise`` if it is no longer in the file."""
         try:
             return project.find(key)
         except InputError:
-            return 0
+            return otherwise
 
     def _greeting(self, project: Project, who: str) -> str:
         outdated = project.outdated()

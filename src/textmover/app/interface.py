@@ -70,11 +70,9 @@ def _damaged_files(project: annotation.Project) -> str:
 
 
 def _ratings_message(exported: annotation.Exported) -> str:
-    people = "annotator" if len(exported.annotators) == 1 else "annotators"
-    texts = "text" if exported.rows == 1 else "texts"
     sentences = [
-        f"Written: {exported.rows} {texts}, rated by {len(exported.annotators)} {people}, to {exported.table}; "
-        f"single ratings and comments to {exported.single.name} beside it."
+        f"Written: {plural(exported.rows, 'text')}, rated by {plural(len(exported.annotators), 'annotator')}, to "
+        f"{exported.table}; single ratings and comments to {exported.single.name} beside it."
     ]
     if exported.incomplete:
         sentences.append(f"{exported.incomplete} left out that nobody rated for every criterion.")
@@ -85,8 +83,7 @@ def _ratings_message(exported: annotation.Exported) -> str:
 
 def _errors_message(exported: annotation.ExportedErrors) -> str:
     accepted = f", {exported.suggested} of them accepted suggestions" if exported.suggested else ""
-    unfinished = f" {plural(exported.unfinished, 'unfinished text')} of an annotator left out."
-    left = unfinished if exported.unfinished else ""
+    left = f" {plural(exported.unfinished, 'unfinished text')} of an annotator left out." if exported.unfinished else ""
     marked = f"{plural(exported.errors, 'error')} in {plural(exported.rows, 'marked text')}"
     return f"Written: {marked}{accepted}, to {exported.table}.{left}"
 
