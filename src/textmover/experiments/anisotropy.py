@@ -27,6 +27,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.statistics import CorpusMean
 from textmover.readers.segments import read_texts
 from textmover.report import Line, Panel, draw_panels
+from textmover.report.table_formats import number
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, TokenTrait, check_choice, check_whole, plural
 
@@ -45,6 +46,9 @@ class Estimate(NamedTuple):
     mean: float  # in [-1, 1]; NaN if no pair can be drawn
     error: float  # standard error, in which repeated pairs count once; NaN for fewer than two distinct pairs
     pairs: int  # pairs with a defined cosine: both centred vectors are non-zero
+
+    def __str__(self) -> str:
+        return number(self.mean) + ("" if math.isnan(self.error) else f" ± {number(self.error)}")
 
 
 class LayerSimilarity(NamedTuple):
@@ -125,8 +129,8 @@ def analyse_layers(
     chosen = np.split(places.reshape(-1, 2), np.cumsum([len(one) for one in drawn[:2]]))
     layers = _read_layers(parts, distinct, tokens, selected, batch_tokens, on_progress or (lambda _: None))
     rows = [
-        LayerSimilarity(name, number, *(_estimate(vectors - means[name], one) for one in chosen))
-        for number, (vectors, means) in zip(parts.encoder.layers, layers, strict=True)
+        LayerSimilarity(name, layer, *(_estimate(vectors - means[name], one) for one in chosen))
+        for layer, (vectors, means) in zip(parts.encoder.layers, layers, strict=True)
         for name in centerings
     ]
     rows.sort(key=lambda row: (list(centerings).index(row.centering), row.layer))
@@ -253,12 +257,12 @@ SIMILARITIES = {
 CONFIDENCE = 1.96  # standard errors to each side of a 95 % interval
 
 
-def choose_texts(texts: Sequence[str], number: int, seed: int) -> list[str]:
+def choose_texts(texts: Sequence[str], most: int, seed: int) -> list[str]:
     """Sample distinct, non-empty texts, in the order of the file."""
     distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
-    if len(distinct) <= number:
+    if len(distinct) <= most:
         return distinct
-    chosen = np.random.default_rng(seed).choice(len(distinct), size=number, replace=False)
+    chosen = np.random.default_rng(seed).choice(len(distinct), size=most, replace=False)
     return [distinct[row] for row in np.sort(chosen).tolist()]
 
 

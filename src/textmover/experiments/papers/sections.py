@@ -206,8 +206,7 @@ def layer_block(
     rows, records = [], []
     for row in analysis.rows:
         found = pick(row, *SIMILARITIES)
-        shown = [number(one.mean) + ("" if math.isnan(one.error) else f" ± {one.error:.3f}") for one in found.values()]
-        rows.append((row.centering, str(row.layer), *shown))
+        rows.append((row.centering, str(row.layer), *map(str, found.values())))
         for name, one in found.items():
             records.append(
                 {
