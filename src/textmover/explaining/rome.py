@@ -52,9 +52,6 @@ def explain_rome(
     unmatched[0] -= {pair.reference for pair in pairs}
     unmatched[1] -= {pair.hypothesis for pair in pairs}
     shares = rome_shares(metric, match, components, empty=empty)
-    trees = None
-    if "syntactic" in metric.config.features:
-        trees = _trees(metric, hyp, ref, similarity)
     return {
         "hypothesis": texts[1],
         "reference": texts[0],
@@ -64,9 +61,8 @@ def explain_rome(
         "unmatched_reference": tuple(sorted(unmatched[0])),
         "unmatched_hypothesis": tuple(sorted(unmatched[1])),
         "steps": _steps(metric, components, empty=empty),
-        "contributions": shares.contributions,
-        "remainders": shares.remainders,
-        "trees": trees,
+        **shares._asdict(),
+        "trees": _trees(metric, hyp, ref, similarity) if "syntactic" in metric.config.features else None,
     }
 
 

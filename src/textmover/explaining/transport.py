@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from textmover.explaining.shares import own_values, transport_shares
-from textmover.explaining.word_matches import Span, counterparts, unrelated_similarity, words_of_texts
+from textmover.explaining.word_matches import Span, TokenWords, counterparts, unrelated_similarity, words_of_texts
 from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise_similarity, token_score, unit_vectors
 from textmover.modules.devices import scoring_mode
 from textmover.modules.matching.names import COSTS
@@ -52,8 +52,7 @@ def explain_transport(
         "unmatched_reference": unmatched[0],
         "unmatched_hypothesis": unmatched[1],
         "steps": _steps(metric, matches, with_self, components, empty),
-        "contributions": shares.contributions,
-        "remainders": shares.remainders,
+        **shares._asdict(),
     }
 
 
@@ -131,21 +130,15 @@ def _read(
     words = words_of_texts(metric, batch, [text])[0]
     tokens = torch.zeros(len(words.words), features.mask.shape[1], dtype=torch.float64)
     tokens[words.of_token, torch.arange(len(words.of_token))] = 1.0
-    names, spans = list(words.words), list(words.spans)
+    names, spans, units = list(words.words), list(words.spans), tokens
     if metric.weighting.pools:
-        names, spans, units = _pooled(metric, features, role, tokens, (words.words, words.spans))
-    else:
-        units = tokens
+        names, spans, units = _pooled(metric, features, role, tokens, words)
     weights = units @ side.weights[0, : units.shape[1]].cpu().double()
     return _ExplainedSide(ExplainedText(text, tuple(names), tuple(spans), weights.numpy()), features, side, units)
 
 
 def _pooled(
-    metric: MetricModel,
-    features: TokenEmbeddings,
-    role: Role,
-    tokens: Tensor,
-    words: tuple[Sequence[str], Sequence[Span | None]],
+    metric: MetricModel, features: TokenEmbeddings, role: Role, tokens: Tensor, words: TokenWords
 ) -> tuple[list[str], list[Span | None], Tensor]:
     """Return the units of a metric that pools tokens into words or n-grams."""
     length = features.mask.shape[1]
@@ -155,8 +148,8 @@ def _pooled(
     names, spans = [], []
     for vector in pooled.vectors[0][pooled.mask[0]].cpu():
         words_of_unit = (tokens[:, vector != 0].sum(dim=1) > 0).nonzero()[:, 0].tolist()
-        spans_of_unit = [span for word in words_of_unit if (span := words[1][word]) is not None]
-        names.append(" ".join(words[0][word] for word in words_of_unit))
+        spans_of_unit = [span for word in words_of_unit if (span := words.spans[word]) is not None]
+        names.append(" ".join(words.words[word] for word in words_of_unit))
         spans.append((spans_of_unit[0][0], spans_of_unit[-1][1]) if spans_of_unit else None)
     units = torch.zeros(len(names), pooled.mask.shape[1], dtype=torch.float64)
     units[torch.arange(len(names)), pooled.mask[0].nonzero()[:, 0].cpu()] = 1.0
