@@ -29,6 +29,7 @@ from textmover.readers.segments import read_texts
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.table_formats import number
 from textmover.scoring.scorer import Scorer
+from textmover.terminal import AdvancePart
 from textmover.types import InputError, TokenTrait, check_choice, check_whole, plural
 
 CENTERINGS = ("none", "dimension", "sentence", "corpus")
@@ -267,7 +268,7 @@ def choose_texts(texts: Sequence[str], most: int, seed: int) -> list[str]:
 
 
 def analyse(
-    spec: LayerSpec, path: str, encoder: str, options: argparse.Namespace, advance: Callable[[str, int, int], None]
+    spec: LayerSpec, path: str, encoder: str, options: argparse.Namespace, advance: AdvancePart
 ) -> tuple[LayerAnalysis, str]:
     """Analyse the layers of an encoder on the texts of a file; return the analysis and the encoder's identity."""
     texts = choose_texts(read_texts(path, spec.column), spec.texts, options.seed)
