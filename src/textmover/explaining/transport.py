@@ -190,7 +190,7 @@ def _matches(metric: MetricModel, ref: _ExplainedSide, hyp: _ExplainedSide) -> l
         plans.append((forward.plan.transpose(1, 2) if same or backward is None else backward, hyp.side, ref.side))
     matches = []
     for name, (plan, rows, columns) in zip(names, plans, strict=True):
-        extras = _extras(metric, plan, rows, columns, similarity if rows is ref.side else similarity.transpose(1, 2))
+        extras = _extras(metric, plan, rows, columns)
         if name == "precision" and config.error_norm != 1:
             rates = _rates_of_losses(plan.transpose(1, 2), similarity, hyp.side.weights, config.error_norm)
         by_rows = plan if rows is ref.side else plan.transpose(1, 2)
@@ -219,7 +219,7 @@ def _rates_of_losses(plan: Tensor, similarity: Tensor, weights: Tensor, norm: fl
     return 1 - (slopes / divisors)[:, None, :] * (1 - similarity)
 
 
-def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side, similarity: Tensor) -> dict[str, float]:
+def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side) -> dict[str, float]:
     """Return the terms of a value other than its plan: the entropy, or the order penalty."""
     config = metric.config
     plan, a, b = plan.double(), rows.weights.double(), columns.weights.double()
