@@ -78,15 +78,12 @@ class ReportHead:
 
 
 def write_report(folder: Path | str, head: ReportHead, sections: Sequence[ReportSection]) -> Path:
-    """Write the page into a folder atomically.
+    """Write the page into a folder atomically, and return its path.
 
     Args:
         folder: Output folder, created if missing.
         head: Head of the page.
         sections: At least one section, for each judgement set and dimension.
-
-    Returns:
-        Path of the page.
 
     Raises:
         InputError: If Jinja is not installed, there is no section, or the page cannot be written.

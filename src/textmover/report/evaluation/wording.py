@@ -78,14 +78,11 @@ def headline(evaluation: Evaluation) -> str:
 
 
 def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
-    """Return sentences below a table: number of segments, protocol, bootstrap, tests, and exclusions.
+    """Return independent sentences below a table: number of segments, protocol, bootstrap, tests, and exclusions.
 
     Args:
         evaluation: Evaluation that the table shows.
         further: Remarks to append, such as rows that the file reader excluded (:func:`file_remarks`).
-
-    Returns:
-        Independent sentences.
     """
     groups = f" in {plural(len(evaluation.groups), 'group')}" if len(evaluation.groups) > 1 else ""
     statistic = STATISTIC_NAMES[evaluation.protocol.statistic]
@@ -100,13 +97,7 @@ def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
 
 
 def file_remarks(judgements: Judgements) -> list[str]:
-    """Return a sentence about the rows that the reader of a judgement set excluded.
-
-    Args:
-        judgements: The judgement set.
-
-    Returns:
-        At most one sentence.
+    """Return a sentence about the rows that the reader of a judgement set excluded, or none.
 
     Example:
         >>> file_remarks(Judgements("a", (), (), {}, (), left_out={"empty line": 2, "no reference": 1}))
