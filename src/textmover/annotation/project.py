@@ -235,12 +235,7 @@ class Project:
         return Progress(complete, begun - complete, len(self.items))
 
     def next_unrated(self, annotator: str, after: int = -1) -> int | None:
-        """Return the index of the next incomplete item, wrapping around at the end; ``None`` if all are complete.
-
-        Args:
-            annotator: Name of the annotator.
-            after: Index of the item to start after.
-        """
+        """Return the index of the next incomplete item after ``after``, wrapping around; ``None`` if there is none."""
         ratings, count = self.said(annotator), len(self.items)
         order = ((after + 1 + step) % count for step in range(count))
         return next((number for number in order if not self.complete(ratings.get(self.items[number].key))), None)

@@ -311,7 +311,7 @@ def perturb(
     severities: SeverityTable | None = None,
     perturbations: Mapping[str, Function] = PERTURBATIONS,
 ) -> Perturbation | None:
-    """Corrupt one text.
+    """Corrupt one text; return ``None`` if the perturbation does not apply or changes nothing.
 
     The result depends only on the arguments and is the same on every platform and Python version.
 
@@ -323,9 +323,6 @@ def perturb(
         pool: Source of unrelated words and sentences; without it, nothing can be replaced or inserted.
         severities: Severity table; ``None`` for the shipped one.
         perturbations: Functions by name.
-
-    Returns:
-        The corrupted text with its severity, or ``None`` if the perturbation does not apply or changes nothing.
 
     Example:
         >>> perturb("The lake was frozen.", "negate")

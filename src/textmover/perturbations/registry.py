@@ -69,14 +69,11 @@ ALIASES: Mapping[str, tuple[str, tuple[int, ...] | None]] = {
 
 
 def all_perturbations(parse: Parse | None = None, neighbours: Neighbours | None = None) -> Mapping[str, Function]:
-    """Return the perturbations that are available with the given tools.
+    """Return the available functions by name, for :func:`~textmover.perturbations.perturbations.perturb`.
 
     Args:
         parse: Parser that identifies adjectives and names; required for ``passive`` and ``active``.
         neighbours: Neighbour search; required for ``substitute``.
-
-    Returns:
-        Functions by name, for :func:`~textmover.perturbations.perturbations.perturb`.
 
     Example:
         >>> kinds = all_perturbations()

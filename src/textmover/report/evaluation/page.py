@@ -96,14 +96,11 @@ def write_report(folder: Path | str, head: ReportHead, sections: Sequence[Report
 
 
 def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
-    """Render the page as HTML.
+    """Render the page as self-contained HTML with style, script and figures; the same input gives the same text.
 
     Args:
         head: Head of the page.
         sections: At least one section, for each judgement set and dimension.
-
-    Returns:
-        Self-contained HTML with style, script and figures; the same input gives the same text.
 
     Raises:
         InputError: If Jinja is not installed, or there is no section.

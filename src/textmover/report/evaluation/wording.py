@@ -27,14 +27,11 @@ STATISTIC_NAMES = {
 
 
 def title_of(evaluation: Evaluation, among: Sequence[Evaluation] = ()) -> str:
-    """Return the heading of a table: the set, with dimension and protocol if needed to distinguish tables.
+    """Return the heading of a table, such as ``"SummEval · fluency"``, which distinguishes it from the others.
 
     Args:
         evaluation: Evaluation that the table shows.
         among: All evaluations that are shown together.
-
-    Returns:
-        Heading such as ``"SummEval · fluency"``.
     """
     parts = [evaluation.name]
     if evaluation.dimension not in (None, "score"):

@@ -260,14 +260,11 @@ class Explanation(Shown):
         return {name: plain(value) for name, value in entries.items()} | source
 
     def draw(self, path: str | Path | None = None, *, plan: str | None = None) -> Figure:
-        """Draw similarities and plans as a matplotlib figure, which notebooks display.
+        """Draw a figure, which notebooks display: :func:`~textmover.report.explanation.figure.explanation_figure`.
 
         Args:
             path: Optional output file: ``.png``, ``.svg`` or ``.pdf``.
             plan: Name of the plan to draw, such as ``"recall"``; ``None`` for all plans.
-
-        Returns:
-            The figure; see :func:`~textmover.report.explanation.figure.explanation_figure`.
         """
         check_matplotlib()
         from textmover.report.explanation.figure import explanation_figure
