@@ -59,11 +59,7 @@ class Panel(NamedTuple):
 
 
 def check_matplotlib() -> None:
-    """Check that matplotlib is installed, before any expensive work.
-
-    Raises:
-        InputError: If matplotlib is not installed.
-    """
+    """Raise an :class:`~textmover.types.InputError` before any expensive work unless matplotlib is installed."""
     with needs_extra("report", "matplotlib for the figure", ", or leave the figure out"):
         import matplotlib  # noqa: F401
 
