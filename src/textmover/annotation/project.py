@@ -172,12 +172,7 @@ class Project:
     def rate(self, annotator: str, key: str, criterion: str, value: float, *, seen: str = "") -> Rated:
         """Save a rating, replace an earlier one of the annotator, and return all that is saved for the item.
 
-        Args:
-            annotator: Name of the annotator.
-            key: Key of the item.
-            criterion: Name of the criterion.
-            value: The rating.
-            seen: Fingerprint of the texts that the annotator saw; empty skips the check for changes.
+        ``seen`` is the fingerprint of the texts that the annotator saw; if it is empty, changes are not checked.
 
         Raises:
             InputError: If item, criterion or rating do not exist, the texts have changed since they were seen, or the
@@ -313,11 +308,7 @@ def _ratings_folder(folder: Path, items: str | Path) -> Path:
 
 
 def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
-    """Return the scale of the existing ratings of a file of items; ``None`` without ratings.
-
-    Args:
-        folder: Folder of the project.
-        items: Path of the file in the folder.
+    """Return the scale of the existing ratings of a file of items in a folder; ``None`` without ratings.
 
     Raises:
         InputError: If the file lies outside of the folder, or its ratings have several scales.
@@ -330,11 +321,7 @@ def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
 
 
 def known_criteria(folder: str | Path, items: str | Path) -> tuple[Criterion, ...]:
-    """Return the criteria of the last ratings of a file of items; empty without ratings.
-
-    Args:
-        folder: Folder of the project.
-        items: Path of the file in the folder.
+    """Return the criteria of the last ratings of a file of items in a folder; empty without ratings.
 
     Raises:
         InputError: If the file lies outside of the folder.

@@ -78,12 +78,7 @@ class ReportHead:
 
 
 def write_report(folder: Path | str, head: ReportHead, sections: Sequence[ReportSection]) -> Path:
-    """Write the page into a folder atomically, and return its path.
-
-    Args:
-        folder: Output folder, created if missing.
-        head: Head of the page.
-        sections: At least one section, for each judgement set and dimension.
+    """Write the page of :func:`render_report` into a folder, created if missing; return its path.
 
     Raises:
         InputError: If Jinja is not installed, there is no section, or the page cannot be written.
