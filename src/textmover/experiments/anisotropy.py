@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -140,8 +140,9 @@ def analyse_layers(
 
 def read_tokens(parts: EncoderParts, texts: Sequence[str]) -> TextTokens:
     """Tokenise texts and return their ordinary tokens."""
-    columns: list[tuple[NDArray[np.generic], ...]] = []
-    lengths = [np.zeros(0, dtype=np.int64)]
+    none = np.zeros(0, dtype=np.int64)
+    columns: list[tuple[NDArray[Any], ...]] = [(none, none, none, none.astype(bool))]
+    lengths = [none]
     for start in range(0, len(texts), WINDOW):
         batch = parts.tokenizer(texts[start : start + WINDOW])
         if batch.traits is None:
@@ -153,9 +154,7 @@ def read_tokens(parts: EncoderParts, texts: Sequence[str]) -> TextTokens:
         row, place = np.nonzero(ordinary)
         columns.append((row + start, place, batch.input_ids.numpy()[ordinary], ~(continuing | continued)[ordinary]))
         lengths.append(batch.lengths.numpy())
-    text, place, ids = (np.concatenate([np.zeros(0, dtype=np.int64), *(one[at] for one in columns)]) for at in range(3))
-    whole = np.concatenate([np.zeros(0, dtype=bool), *(one[3] for one in columns)])
-    return TextTokens(text, place, ids, whole, np.concatenate(lengths))
+    return TextTokens(*map(np.concatenate, zip(*columns, strict=True)), np.concatenate(lengths))
 
 
 def draw_pairs(tokens: TextTokens, pairs: int, seed: int) -> TokenPairs:

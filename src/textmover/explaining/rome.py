@@ -44,8 +44,7 @@ def explain_rome(
     """Return the fields of the :class:`~textmover.report.explanation.explanations.Explanation` of a RoMe score."""
     hyp, ref = (metric.text_features(metric.tokenize([text]).to(metric.device)) for text in (hypothesis, reference))
     vectors = (aligned.vectors for aligned in separate_unknown(ref, hyp))
-    cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]
-    similarity = cosines.cpu().double().numpy()
+    similarity = pairwise_similarity(*map(unit_vectors, vectors))[0].cpu().double().numpy()
     texts = tuple(_text(metric, side) for side in (ref, hyp))
     match, pairs = _match(metric, hyp, ref, similarity)
     unmatched = [set(np.flatnonzero(text.weights > 0).tolist()) for text in texts]

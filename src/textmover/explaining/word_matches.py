@@ -157,11 +157,10 @@ def counterparts(
             cell = int(row), int(column)
             pairs.append(WordPair(*cell, *(float(one[cell]) for one in (similarity, precision.plan, precision.rates))))
     useful_flow_back = (recall.plan * similarity.clip(min=0)).T
-    unmatched = [
+    return tuple(pairs), (
         _unmatched(texts[0], texts[1], useful_flow, similarity, floor),
         _unmatched(texts[1], texts[0], useful_flow_back, similarity.T, floor),
-    ]
-    return tuple(pairs), (unmatched[0], unmatched[1])
+    )
 
 
 def _weighted_words(text: ExplainedText) -> tuple[int, ...]:

@@ -276,11 +276,7 @@ class Explanation(Shown):
         return render_explanations([ExplainedLine(self)])
 
     def save(self, path: str | Path) -> Path:
-        """Write a figure (``.png``, ``.svg``, ``.pdf``), a page (``.html``) or all data (``.json``) atomically.
-
-        Args:
-            path: Output file; its suffix selects the format.
-        """
+        """Write a figure (``.png``, ``.svg``, ``.pdf``), a page (``.html``) or all data (``.json``) atomically."""
         path = Path(path)
         suffix = path.suffix.lower()
         if suffix in FORMATS:
