@@ -27,12 +27,7 @@ STATISTIC_NAMES = {
 
 
 def title_of(evaluation: Evaluation, among: Sequence[Evaluation] = ()) -> str:
-    """Return the heading of a table, such as ``"SummEval · fluency"``, which distinguishes it from the others.
-
-    Args:
-        evaluation: Evaluation that the table shows.
-        among: All evaluations that are shown together.
-    """
+    """Return the heading of a table, such as ``"SummEval · fluency"``, that no other one ``among`` those shown has."""
     parts = [evaluation.name]
     if evaluation.dimension not in (None, "score"):
         parts.append(str(evaluation.dimension))
@@ -77,9 +72,7 @@ def headline(evaluation: Evaluation) -> str:
 def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
     """Return independent sentences below a table: number of segments, protocol, bootstrap, tests, and exclusions.
 
-    Args:
-        evaluation: Evaluation that the table shows.
-        further: Remarks to append, such as rows that the file reader excluded (:func:`file_remarks`).
+    ``further`` are appended, such as those on rows that the file reader excluded (:func:`file_remarks`).
     """
     groups = f" in {plural(len(evaluation.groups), 'group')}" if len(evaluation.groups) > 1 else ""
     statistic = STATISTIC_NAMES[evaluation.protocol.statistic]
