@@ -139,11 +139,7 @@ class Project:
     errors: bool = False
 
     def find(self, key: object) -> int:
-        """Return the index of an item.
-
-        Raises:
-            InputError: If no item has this key.
-        """
+        """Return the index of an item; raise an :class:`~textmover.types.InputError` if none has this key."""
         for number, item in enumerate(self.items):
             if item.key == key:
                 return number
