@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from textmover.explaining.word_matches import FAINT, align_words
+from textmover.explaining.transport import FAINT, align_words
 
 
 def weights(found) -> np.ndarray:
@@ -59,10 +59,15 @@ def test_cut_texts_and_metrics_without_tokens(tiny_metric):
 
 
 def test_tokens_find_their_words(tiny_metric):
-    tokenizer = tiny_metric().tokenizer
-    words, numbers = tokenizer.words("  dogs,  qq é ")
-    assert words == ("dogs,", "qq", "é")
-    assert numbers[0] is numbers[-1] is None
-    assert [number for number in numbers if number is not None] == sorted(number for number in numbers[1:-1])
-    assert set(numbers[1:-1]) == {0, 1, 2}
-    assert tokenizer.words("") == ((), (None, None))
+    """Also those of a word that the vocabulary lacks, or of several pieces; white space at the ends is no word."""
+    text = "  dogs,  qq é "
+    found = align_words(tiny_metric(matching="bertscore"), text, text)
+    assert found.hypothesis == found.reference == ("dogs,", "qq", "é")
+    assert {(link.hypothesis, link.reference) for link in found.links if link.similarity > 0.999} >= {(0, 0), (1, 1)}
+    assert {link.hypothesis for link in found.links} == {0, 1, 2}
+    assert align_words(tiny_metric(matching="bertscore"), "", "").links == ()
+
+
+def test_a_text_that_nobody_can_see_has_no_words(tiny_metric):
+    found = align_words(tiny_metric(matching="bertscore"), "\u200b", "dog")
+    assert (found.hypothesis, found.reference, found.links) == ((), ("dog",), ())

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from textmover.experiments.anisotropy import analyse_layers, with_all_layers
-from textmover.explaining.word_matches import align_words
+from textmover.explaining.transport import align_words
 from textmover.metrics import TextMoverBERTScore, TextMoverScore
 from textmover.presets import PRESETS
 from textmover.scoring import EncoderMemory, Scorer, load_checkpoint, save_checkpoint

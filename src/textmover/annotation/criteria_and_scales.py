@@ -76,11 +76,7 @@ class Scale:
 
     @classmethod
     def parse(cls, text: str) -> Scale:
-        """Parse a scale written as ``LOW-HIGH``.
-
-        Raises:
-            InputError: If the text has another format.
-        """
+        """Parse a scale; raise an :class:`~textmover.types.InputError` unless it is written as ``LOW-HIGH``."""
         match = re.fullmatch(r"\s*(\d{1,4})\s*[-–]\s*(\d{1,4})\s*", text, re.ASCII)
         if match is None:
             raise InputError(f"Expected a scale such as 1-3 or 0-100, but got {text!r}.")
@@ -97,11 +93,7 @@ class Scale:
         return len(self.points) > MOST_POINTS or self.high > 9
 
     def check(self, value: object) -> float:
-        """Return a rating as a float.
-
-        Raises:
-            InputError: If it is not on this scale.
-        """
+        """Return a rating as a float; raise an :class:`~textmover.types.InputError` unless it is on this scale."""
         if not isinstance(value, (int, float)) or isinstance(value, bool) or value not in self.points:
             raise InputError(
                 f"Expected a whole number from {self.low} to {self.high} as rating, but got {str(value)[:60]!r}."

@@ -62,12 +62,9 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
     """Write the mean ratings of all annotators as a table, with a recipe that trains on it.
 
     Ratings of an annotator count for an item if the annotator has rated it for every criterion. The value of a
-    criterion is the mean over these annotators, the score is the mean over the criteria.
-
-    Args:
-        project: The project.
-        standardise: Whether to standardise each annotator's ratings of a criterion first, to mean 0 and standard
-            deviation 1 over the items that count. Constant ratings become 0.
+    criterion is the mean over these annotators, the score is the mean over the criteria. With ``standardise``, each
+    annotator's ratings of a criterion first get mean 0 and standard deviation 1 over the items that count; constant
+    ratings become 0.
 
     Raises:
         InputError: If no item is rated for every criterion, or the files cannot be written.

@@ -14,7 +14,7 @@ from textmover.readers.csv_and_jsonl import named
 from textmover.readers.lines import empty
 from textmover.readers.segments import TableRow, check_columns, quoted_value
 from textmover.readers.tables import open_tables
-from textmover.safe_reading import TO_UTF8, NotJsonError, load_json, unreadable
+from textmover.safe_reading import NotJsonError, load_json, read_text
 from textmover.types import InputError
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")  # suffixes of item files
@@ -135,15 +135,7 @@ def _rows(path: Path) -> Iterator[TableRow]:
 
 def _json_list(path: Path) -> list[Any] | None:
     """Return the list in a JSON file; ``None`` for JSON Lines."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"Expected {path.name} to be UTF-8, but got the byte 0x{error.object[error.start]:02x} at byte "
-            f"{error.start}: {TO_UTF8}."
-        ) from error
-    except OSError as error:
-        raise unreadable(path.name, error) from error
+    text = read_text(path).removeprefix("\ufeff")
     if not text.strip():
         raise empty(path.name)
     try:

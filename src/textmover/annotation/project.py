@@ -139,11 +139,7 @@ class Project:
     errors: bool = False
 
     def find(self, key: object) -> int:
-        """Return the index of an item.
-
-        Raises:
-            InputError: If no item has this key.
-        """
+        """Return the index of an item; raise an :class:`~textmover.types.InputError` if none has this key."""
         for number, item in enumerate(self.items):
             if item.key == key:
                 return number
@@ -172,12 +168,7 @@ class Project:
     def rate(self, annotator: str, key: str, criterion: str, value: float, *, seen: str = "") -> Rated:
         """Save a rating, replace an earlier one of the annotator, and return all that is saved for the item.
 
-        Args:
-            annotator: Name of the annotator.
-            key: Key of the item.
-            criterion: Name of the criterion.
-            value: The rating.
-            seen: Fingerprint of the texts that the annotator saw; empty skips the check for changes.
+        ``seen`` is the fingerprint of the texts that the annotator saw; if it is empty, changes are not checked.
 
         Raises:
             InputError: If item, criterion or rating do not exist, the texts have changed since they were seen, or the
@@ -235,12 +226,7 @@ class Project:
         return Progress(complete, begun - complete, len(self.items))
 
     def next_unrated(self, annotator: str, after: int = -1) -> int | None:
-        """Return the index of the next incomplete item, wrapping around at the end; ``None`` if all are complete.
-
-        Args:
-            annotator: Name of the annotator.
-            after: Index of the item to start after.
-        """
+        """Return the index of the next incomplete item after ``after``, wrapping around; ``None`` if there is none."""
         ratings, count = self.said(annotator), len(self.items)
         order = ((after + 1 + step) % count for step in range(count))
         return next((number for number in order if not self.complete(ratings.get(self.items[number].key))), None)
@@ -318,11 +304,7 @@ def _ratings_folder(folder: Path, items: str | Path) -> Path:
 
 
 def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
-    """Return the scale of the existing ratings of a file of items; ``None`` without ratings.
-
-    Args:
-        folder: Folder of the project.
-        items: Path of the file in the folder.
+    """Return the scale of the existing ratings of a file of items in a folder; ``None`` without ratings.
 
     Raises:
         InputError: If the file lies outside of the folder, or its ratings have several scales.
@@ -335,11 +317,7 @@ def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
 
 
 def known_criteria(folder: str | Path, items: str | Path) -> tuple[Criterion, ...]:
-    """Return the criteria of the last ratings of a file of items; empty without ratings.
-
-    Args:
-        folder: Folder of the project.
-        items: Path of the file in the folder.
+    """Return the criteria of the last ratings of a file of items in a folder; empty without ratings.
 
     Raises:
         InputError: If the file lies outside of the folder.

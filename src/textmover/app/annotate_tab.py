@@ -17,6 +17,9 @@ from textmover.types import InputError
 
 POINT_NAMES = {(1, 3): ("poor", "fair", "good")}  # names of points, shown after their numbers, by scale
 
+UPDATED = ("welcome", "key", "seen", "who", "file", "bar", "card", "status", "comment", "shown")
+"""Components that an action updates, besides the ratings."""
+
 EVENT_OPTIONS: dict[str, Any] = {
     "show_progress": "hidden",
     "api_visibility": "private",
@@ -124,10 +127,7 @@ class AnnotateTab:
 
     def wire(self, page: gr.Blocks) -> None:
         """Connect the events of the components to their actions."""
-        outputs = [
-            self.welcome, self.key, self.seen, self.who, self.file, self.bar, self.card, self.status,
-            self.comment, self.shown, *self.ratings,
-        ]  # fmt: skip
+        outputs = [*(getattr(self, name) for name in UPDATED), *self.ratings]
         place = [self.file, self.who, self.key]
         gr.on([self.start.click, self.name.submit], self._begin, [self.choice, self.name], outputs, **EVENT_OPTIONS)
         page.load(self._load, None, outputs, **EVENT_OPTIONS)
@@ -184,16 +184,14 @@ class AnnotateTab:
 
     def _show_all(self, contents: PageView, file: Any, who: Any) -> list[Any]:
         blank = self.session.scale.low if self.session.scale.slider else None
-        shown = contents.comment if contents.shown is None else contents.shown
-        return [
-            "", contents.key, contents.seen, who, file, contents.bar, contents.card, contents.status,
-            contents.comment, shown, *(gr.update(value=blank if one is None else one) for one in contents.ratings),
-        ]  # fmt: skip
+        values = {**vars(contents), "welcome": "", "who": who, "file": file}
+        values["shown"] = contents.comment if contents.shown is None else contents.shown
+        ratings = (gr.update(value=blank if one is None else one) for one in contents.ratings)
+        return [*(values[name] for name in UPDATED), *ratings]
 
     def _update(self, **changed: Any) -> list[Any]:
         """Return updates of the given components that leave all others unchanged."""
-        names = ["welcome", "key", "seen", "who", "file", "bar", "card", "status", "comment", "shown"]
-        return [changed.get(name, gr.skip()) for name in names] + [gr.skip()] * len(self.ratings)
+        return [changed.get(name, gr.skip()) for name in UPDATED] + [gr.skip()] * len(self.ratings)
 
 
 def _rate(

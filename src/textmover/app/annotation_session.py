@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textmover import annotation
 from textmover.annotation import Item, Marks, Project, Rated, clean_name
@@ -57,11 +57,12 @@ class Session:
         errors: bool | None = None,
         suggestions: Suggestions | None = None,
     ) -> None:
-        self.folder, self._items, self._columns = folder, items, columns
+        self.folder, self._items = folder, items
         self.suggestions = suggestions or Suggestions()
         self.scale = scale or self._known("the scale", annotation.known_scale) or annotation.Scale()
         known = self._known("the criteria", known_questions)
         self.criteria, self.errors = Questions.asked(known, criteria, errors)
+        self._asked: Any = {"criteria": self.criteria, "scale": self.scale, "columns": columns, "errors": self.errors}
         self._projects: dict[str, tuple[tuple[int, int], Project]] = {}
         self._lock = threading.Lock()
         self._last_sent: dict[tuple[str, str, int], int] = {}
@@ -96,15 +97,7 @@ class Session:
                 ) from error
             stamp = (stat.st_mtime_ns, stat.st_size)
             if name not in self._projects or self._projects[name][0] != stamp:
-                project = annotation.open_project(
-                    self.folder,
-                    name,
-                    criteria=self.criteria,
-                    scale=self.scale,
-                    columns=self._columns,
-                    errors=self.errors,
-                )
-                self._projects[name] = (stamp, project)
+                self._projects[name] = (stamp, annotation.open_project(self.folder, name, **self._asked))
             return self._projects[name][1]
 
     # --- actions ------------------------------------------------------------------------------------------------------
@@ -112,10 +105,7 @@ class Session:
     def start(self, name: object, annotator: object, key: object = None) -> PageView:
         """Start or resume at the item with a key; if it does not exist, at the first incomplete item."""
         project, who = self.project(name), clean_name(annotator)
-        try:
-            number = project.find(key)
-        except InputError:
-            number = project.next_unrated(who) or 0
+        number = self._index(project, key, project.next_unrated(who) or 0)
         return self._show(project, who, number, self._greeting(project, who))
 
     def move(self, name: object, annotator: object, key: object, step: int) -> PageView:
@@ -231,12 +221,12 @@ class Session:
 
     # --- views --------------------------------------------------------------------------------------------------------
 
-    def _index(self, project: Project, key: object) -> int:
-        """Return the index of an item; 0 if it is no longer in the file."""
+    def _index(self, project: Project, key: object, otherwise: int = 0) -> int:
+        """Return the index of an item, or ``otherwise`` if it is no longer in the file."""
         try:
             return project.find(key)
         except InputError:
-            return 0
+            return otherwise
 
     def _greeting(self, project: Project, who: str) -> str:
         outdated = project.outdated()

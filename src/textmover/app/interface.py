@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def agreement_view(project: annotation.Project) -> str:
     return f'<div class="tm-review">{"".join(parts)}</div>'
 
 
-def export_view(project: annotation.Project, *, standardise: bool) -> str:
+def export_view(project: annotation.Project, standardise: bool) -> str:
     """Write the export; return its paths and the command that trains on it as HTML."""
     parts = []
     try:
@@ -70,11 +70,9 @@ def _damaged_files(project: annotation.Project) -> str:
 
 
 def _ratings_message(exported: annotation.Exported) -> str:
-    people = "annotator" if len(exported.annotators) == 1 else "annotators"
-    texts = "text" if exported.rows == 1 else "texts"
     sentences = [
-        f"Written: {exported.rows} {texts}, rated by {len(exported.annotators)} {people}, to {exported.table}; "
-        f"single ratings and comments to {exported.single.name} beside it."
+        f"Written: {plural(exported.rows, 'text')}, rated by {plural(len(exported.annotators), 'annotator')}, to "
+        f"{exported.table}; single ratings and comments to {exported.single.name} beside it."
     ]
     if exported.incomplete:
         sentences.append(f"{exported.incomplete} left out that nobody rated for every criterion.")
@@ -85,8 +83,7 @@ def _ratings_message(exported: annotation.Exported) -> str:
 
 def _errors_message(exported: annotation.ExportedErrors) -> str:
     accepted = f", {exported.suggested} of them accepted suggestions" if exported.suggested else ""
-    unfinished = f" {plural(exported.unfinished, 'unfinished text')} of an annotator left out."
-    left = unfinished if exported.unfinished else ""
+    left = f" {plural(exported.unfinished, 'unfinished text')} of an annotator left out." if exported.unfinished else ""
     marked = f"{plural(exported.errors, 'error')} in {plural(exported.rows, 'marked text')}"
     return f"Written: {marked}{accepted}, to {exported.table}.{left}"
 
@@ -233,22 +230,19 @@ def _agreement(session: Session, annotate: AnnotateTab, tab: gr.Tab) -> None:
         export = gr.Button("Export", variant="primary", elem_id="tm-export")
         written = gr.HTML(elem_id="tm-written")
 
-    def agree(rated: Any, chosen: Any) -> str:
-        try:
-            return agreement_view(session.project(rated or chosen))
-        except InputError as error:
-            return notice(str(error))
+    def shown(view: Callable[..., str]) -> Callable[..., str]:
+        def run(rated: Any, chosen: Any, *given: Any) -> str:
+            try:
+                return view(session.project(rated or chosen), *given)
+            except InputError as error:
+                return notice(str(error))
 
-    def write(rated: Any, chosen: Any, standardised: Any) -> str:
-        try:
-            return export_view(session.project(rated or chosen), standardise=bool(standardised))
-        except InputError as error:
-            return notice(str(error))
+        return run
 
     shared: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal"}
     files = [annotate.file, annotate.choice]
-    gr.on([tab.select, refresh.click, annotate.choice.change], agree, files, tables, **shared)
-    export.click(write, [*files, standardise], written, **shared)
+    gr.on([tab.select, refresh.click, annotate.choice.change], shown(agreement_view), files, tables, **shared)
+    export.click(shown(export_view), [*files, standardise], written, **shared)
 
 
 def _explore(explorer: Explorer) -> None:

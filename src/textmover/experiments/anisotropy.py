@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +27,9 @@ from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.statistics import CorpusMean
 from textmover.readers.segments import read_texts
 from textmover.report import Line, Panel, draw_panels
+from textmover.report.table_formats import number
 from textmover.scoring.scorer import Scorer
+from textmover.terminal import AdvancePart
 from textmover.types import InputError, TokenTrait, check_choice, check_whole, plural
 
 CENTERINGS = ("none", "dimension", "sentence", "corpus")
@@ -45,6 +47,9 @@ class Estimate(NamedTuple):
     mean: float  # in [-1, 1]; NaN if no pair can be drawn
     error: float  # standard error, in which repeated pairs count once; NaN for fewer than two distinct pairs
     pairs: int  # pairs with a defined cosine: both centred vectors are non-zero
+
+    def __str__(self) -> str:
+        return number(self.mean) + ("" if math.isnan(self.error) else f" ± {number(self.error)}")
 
 
 class LayerSimilarity(NamedTuple):
@@ -125,8 +130,8 @@ def analyse_layers(
     chosen = np.split(places.reshape(-1, 2), np.cumsum([len(one) for one in drawn[:2]]))
     layers = _read_layers(parts, distinct, tokens, selected, batch_tokens, on_progress or (lambda _: None))
     rows = [
-        LayerSimilarity(name, number, *(_estimate(vectors - means[name], one) for one in chosen))
-        for number, (vectors, means) in zip(parts.encoder.layers, layers, strict=True)
+        LayerSimilarity(name, layer, *(_estimate(vectors - means[name], one) for one in chosen))
+        for layer, (vectors, means) in zip(parts.encoder.layers, layers, strict=True)
         for name in centerings
     ]
     rows.sort(key=lambda row: (list(centerings).index(row.centering), row.layer))
@@ -135,8 +140,9 @@ def analyse_layers(
 
 def read_tokens(parts: EncoderParts, texts: Sequence[str]) -> TextTokens:
     """Tokenise texts and return their ordinary tokens."""
-    columns: list[tuple[NDArray[np.generic], ...]] = []
-    lengths = [np.zeros(0, dtype=np.int64)]
+    none = np.zeros(0, dtype=np.int64)
+    columns: list[tuple[NDArray[Any], ...]] = [(none, none, none, none.astype(bool))]
+    lengths = [none]
     for start in range(0, len(texts), WINDOW):
         batch = parts.tokenizer(texts[start : start + WINDOW])
         if batch.traits is None:
@@ -148,9 +154,7 @@ def read_tokens(parts: EncoderParts, texts: Sequence[str]) -> TextTokens:
         row, place = np.nonzero(ordinary)
         columns.append((row + start, place, batch.input_ids.numpy()[ordinary], ~(continuing | continued)[ordinary]))
         lengths.append(batch.lengths.numpy())
-    text, place, ids = (np.concatenate([np.zeros(0, dtype=np.int64), *(one[at] for one in columns)]) for at in range(3))
-    whole = np.concatenate([np.zeros(0, dtype=bool), *(one[3] for one in columns)])
-    return TextTokens(text, place, ids, whole, np.concatenate(lengths))
+    return TextTokens(*map(np.concatenate, zip(*columns, strict=True)), np.concatenate(lengths))
 
 
 def draw_pairs(tokens: TextTokens, pairs: int, seed: int) -> TokenPairs:
@@ -253,17 +257,17 @@ SIMILARITIES = {
 CONFIDENCE = 1.96  # standard errors to each side of a 95 % interval
 
 
-def choose_texts(texts: Sequence[str], number: int, seed: int) -> list[str]:
+def choose_texts(texts: Sequence[str], most: int, seed: int) -> list[str]:
     """Sample distinct, non-empty texts, in the order of the file."""
     distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
-    if len(distinct) <= number:
+    if len(distinct) <= most:
         return distinct
-    chosen = np.random.default_rng(seed).choice(len(distinct), size=number, replace=False)
+    chosen = np.random.default_rng(seed).choice(len(distinct), size=most, replace=False)
     return [distinct[row] for row in np.sort(chosen).tolist()]
 
 
 def analyse(
-    spec: LayerSpec, path: str, encoder: str, options: argparse.Namespace, advance: Callable[[str, int, int], None]
+    spec: LayerSpec, path: str, encoder: str, options: argparse.Namespace, advance: AdvancePart
 ) -> tuple[LayerAnalysis, str]:
     """Analyse the layers of an encoder on the texts of a file; return the analysis and the encoder's identity."""
     texts = choose_texts(read_texts(path, spec.column), spec.texts, options.seed)

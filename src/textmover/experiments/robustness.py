@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from textmover.readers.segments import Columns, read_segments, read_texts
 from textmover.report.figures.matplotlib_figures import HeatGroup, draw_heat_map
 from textmover.report.table_formats import Section, block, interval, number, pick
 from textmover.scoring.metric_field_options import given_fields
+from textmover.terminal import AdvancePart
 from textmover.types import InputError, Judgements, plural
 
 KEEPING = ("notation", "synonym", "substitute", "passive", "active")  # kinds that should keep the meaning
@@ -100,11 +101,10 @@ def read_subjects(options: argparse.Namespace) -> OriginalTexts:
 def change(
     subjects: OriginalTexts,
     types: Mapping[str, Sequence[int]],
-    *,
-    seed: int,
     parses: Parses | None,
     neighbours: Neighbours | None,
-    on_progress: Callable[[int], None],
+    seed: int,
+    advance: AdvancePart,
 ) -> PerturbedTexts:
     """Apply each requested perturbation to each text that allows it."""
     owners: list[int] = []
@@ -112,7 +112,7 @@ def change(
     for place, variants in perturb_texts(subjects.texts, types, seed=seed, parses=parses, neighbours=neighbours):
         owners += [place] * len(variants)
         changes += variants
-        on_progress(1)
+        advance("perturbing", 1, len(subjects.texts))
     kinds = tuple(NAMES.get((one.type, one.degree), one.type) for one in changes)
     requested = kind_names(types)
     if not set(kinds) - {YARDSTICK} and requested != [YARDSTICK]:

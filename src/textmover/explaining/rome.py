@@ -44,17 +44,13 @@ def explain_rome(
     """Return the fields of the :class:`~textmover.report.explanation.explanations.Explanation` of a RoMe score."""
     hyp, ref = (metric.text_features(metric.tokenize([text]).to(metric.device)) for text in (hypothesis, reference))
     vectors = (aligned.vectors for aligned in separate_unknown(ref, hyp))
-    cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]
-    similarity = cosines.cpu().double().numpy()
+    similarity = pairwise_similarity(*map(unit_vectors, vectors))[0].cpu().double().numpy()
     texts = tuple(_text(metric, side) for side in (ref, hyp))
     match, pairs = _match(metric, hyp, ref, similarity)
     unmatched = [set(np.flatnonzero(text.weights > 0).tolist()) for text in texts]
     unmatched[0] -= {pair.reference for pair in pairs}
     unmatched[1] -= {pair.hypothesis for pair in pairs}
     shares = rome_shares(metric, match, components, empty=empty)
-    trees = None
-    if "syntactic" in metric.config.features:
-        trees = _trees(metric, hyp, ref, similarity)
     return {
         "hypothesis": texts[1],
         "reference": texts[0],
@@ -64,9 +60,8 @@ def explain_rome(
         "unmatched_reference": tuple(sorted(unmatched[0])),
         "unmatched_hypothesis": tuple(sorted(unmatched[1])),
         "steps": _steps(metric, components, empty=empty),
-        "contributions": shares.contributions,
-        "remainders": shares.remainders,
-        "trees": trees,
+        **shares._asdict(),
+        "trees": _trees(metric, hyp, ref, similarity) if "syntactic" in metric.config.features else None,
     }
 
 

@@ -12,13 +12,16 @@ import torch
 from torch import Tensor
 
 from textmover.explaining.shares import own_values, transport_shares
-from textmover.explaining.word_matches import Span, counterparts, unrelated_similarity, words_of_texts
+from textmover.explaining.word_matches import Span, TokenWords, counterparts, unrelated_similarity, words_of_texts
 from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise_similarity, token_score, unit_vectors
+from textmover.modules.devices import scoring_mode
 from textmover.modules.matching.names import COSTS
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.weighting import Role, Side
+from textmover.report.evaluation.disagreements import Alignment, Link
 from textmover.report.explanation.explanations import ExplainedMatch, ExplainedText, Step
-from textmover.types import InputError, TokenBatch, TokenEmbeddings
+from textmover.types import InputError, SegmentMetric, TokenBatch, TokenEmbeddings
+from textmover.types.word_splitting import legible
 
 
 class _ExplainedSide(NamedTuple):
@@ -34,23 +37,12 @@ def explain_transport(
     metric: MetricModel, hypothesis: str, reference: str, components: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return the fields of an :class:`~textmover.report.explanation.explanations.Explanation` of a pair."""
-    texts = reference, hypothesis
-    batches = [metric.tokenize([text]).to(metric.device) for text in texts]
-    features = [_features(metric, batch) for batch in batches]
-    sides = metric.weighting.sides(features[0], features[1])
-    roles: tuple[Role, Role] = ("reference", "hypothesis")
-    ref, hyp = map(partial(_read, metric), texts, roles, batches, features, sides)
-    cosines = pairwise_similarity(unit_vectors(ref.side.vectors), unit_vectors(hyp.side.vectors))[0].double()
-    present = ref.side.mask[0][:, None] & hyp.side.mask[0]
-    similarity = _largest(cosines.masked_fill(~present, -torch.inf), ref.units, hyp.units)
-    matches: list[ExplainedMatch] = []
-    empty = [name for name, one in (("hypothesis", hyp), ("reference", ref)) if bool(one.side.empty)]
-    if not empty:
-        matches = _matches(metric, ref, hyp)
+    ref, hyp, similarity, matches = _matched(metric, hypothesis, reference)
     floor = unrelated_similarity(metric) if matches else 0.0
     pairs, unmatched = counterparts(matches, similarity, (ref.text, hyp.text), floor)
     with_self = own_values(metric, ref.features, hyp.features)
     shares = transport_shares(metric, matches, with_self, similarity.shape, components["score"])
+    empty = [name for name, one in (("hypothesis", hyp), ("reference", ref)) if bool(one.side.empty)]
     return {
         "hypothesis": hyp.text,
         "reference": ref.text,
@@ -60,9 +52,63 @@ def explain_transport(
         "unmatched_reference": unmatched[0],
         "unmatched_hypothesis": unmatched[1],
         "steps": _steps(metric, matches, with_self, components, empty),
-        "contributions": shares.contributions,
-        "remainders": shares.remainders,
+        **shares._asdict(),
     }
+
+
+FAINT = 0.15  # minimum mass of a link, as a share of the smaller maximum of its two words
+
+
+def align_words(metric: SegmentMetric, hypothesis: str, reference: str, number: int = 0) -> Alignment | None:
+    """Align whitespace-separated words by a metric's plan, with the largest cosine of their tokens.
+
+    ``number`` is the reference's index. Return ``None`` if the metric matches no words, or cannot locate them.
+    """
+    if not isinstance(metric, MetricModel) or metric.weighting.pools:
+        return None
+    try:
+        with scoring_mode(metric):
+            ref, hyp, similarity, matches = _matched(metric, hypothesis, reference)
+    except InputError:
+        return None
+    words = tuple(legible(hypothesis).split()), tuple(legible(reference).split())
+    size = len(words[1]), len(words[0])
+    mass, closeness = np.zeros(size), np.full(size, -np.inf)
+    rows, columns = _spaced_words(ref.text), _spaced_words(hyp.text)
+    for match in matches[:1]:
+        to, of = np.ix_(rows[rows >= 0], columns[columns >= 0]), np.ix_(rows >= 0, columns >= 0)
+        np.add.at(mass, to, match.plan[of])
+        np.maximum.at(closeness, to, similarity[of])
+    heaviest = np.minimum(mass.max(axis=1, keepdims=True, initial=0.0), mass.max(axis=0, keepdims=True, initial=0.0))
+    links = tuple(
+        Link(column, row, float(mass[row, column]), float(min(1.0, closeness[row, column])))
+        for row, column in np.argwhere((mass > 0) & (mass >= FAINT * heaviest)).tolist()
+    )
+    return Alignment(*words, links, number)
+
+
+def _spaced_words(text: ExplainedText) -> np.ndarray:
+    """Return the index of each unit's whitespace-separated word, or -1 for special tokens and units without weight."""
+    weighted = zip(text.spans, text.weights, strict=True)
+    ends = [span[1] if span is not None and weight > 0 else 0 for span, weight in weighted]
+    return np.array([len(text.text[:end].split()) - 1 for end in ends], dtype=np.int64)
+
+
+def _matched(
+    metric: MetricModel, hypothesis: str, reference: str
+) -> tuple[_ExplainedSide, _ExplainedSide, np.ndarray, list[ExplainedMatch]]:
+    """Return reference and hypothesis, the cosines of their words, and the plans; none if a side is empty."""
+    texts = reference, hypothesis
+    batches = [metric.tokenize([text]).to(metric.device) for text in texts]
+    features = [_features(metric, batch) for batch in batches]
+    sides = metric.weighting.sides(features[0], features[1])
+    roles: tuple[Role, Role] = ("reference", "hypothesis")
+    ref, hyp = map(partial(_read, metric), texts, roles, batches, features, sides)
+    cosines = pairwise_similarity(unit_vectors(ref.side.vectors), unit_vectors(hyp.side.vectors))[0].double()
+    present = ref.side.mask[0][:, None] & hyp.side.mask[0]
+    similarity = _largest(cosines.masked_fill(~present, -torch.inf), ref.units, hyp.units)
+    matches = [] if bool(ref.side.empty) or bool(hyp.side.empty) else _matches(metric, ref, hyp)
+    return ref, hyp, similarity, matches
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -84,21 +130,15 @@ def _read(
     words = words_of_texts(metric, batch, [text])[0]
     tokens = torch.zeros(len(words.words), features.mask.shape[1], dtype=torch.float64)
     tokens[words.of_token, torch.arange(len(words.of_token))] = 1.0
-    names, spans = list(words.words), list(words.spans)
+    names, spans, units = list(words.words), list(words.spans), tokens
     if metric.weighting.pools:
-        names, spans, units = _pooled(metric, features, role, tokens, (words.words, words.spans))
-    else:
-        units = tokens
+        names, spans, units = _pooled(metric, features, role, tokens, words)
     weights = units @ side.weights[0, : units.shape[1]].cpu().double()
     return _ExplainedSide(ExplainedText(text, tuple(names), tuple(spans), weights.numpy()), features, side, units)
 
 
 def _pooled(
-    metric: MetricModel,
-    features: TokenEmbeddings,
-    role: Role,
-    tokens: Tensor,
-    words: tuple[Sequence[str], Sequence[Span | None]],
+    metric: MetricModel, features: TokenEmbeddings, role: Role, tokens: Tensor, words: TokenWords
 ) -> tuple[list[str], list[Span | None], Tensor]:
     """Return the units of a metric that pools tokens into words or n-grams."""
     length = features.mask.shape[1]
@@ -108,8 +148,8 @@ def _pooled(
     names, spans = [], []
     for vector in pooled.vectors[0][pooled.mask[0]].cpu():
         words_of_unit = (tokens[:, vector != 0].sum(dim=1) > 0).nonzero()[:, 0].tolist()
-        spans_of_unit = [span for word in words_of_unit if (span := words[1][word]) is not None]
-        names.append(" ".join(words[0][word] for word in words_of_unit))
+        spans_of_unit = [span for word in words_of_unit if (span := words.spans[word]) is not None]
+        names.append(" ".join(words.words[word] for word in words_of_unit))
         spans.append((spans_of_unit[0][0], spans_of_unit[-1][1]) if spans_of_unit else None)
     units = torch.zeros(len(names), pooled.mask.shape[1], dtype=torch.float64)
     units[torch.arange(len(names)), pooled.mask[0].nonzero()[:, 0].cpu()] = 1.0
@@ -134,7 +174,7 @@ def _matches(metric: MetricModel, ref: _ExplainedSide, hyp: _ExplainedSide) -> l
     forward = metric.matching(similarity, ref.side, hyp.side, with_plan=True)
     config = metric.config
     if forward.plan is None:
-        raise RuntimeError(f"Expected a plan of the matching {config.matching}, but it gave none.")
+        raise InputError(f"Expected a plan of the matching {config.matching}, but it gave none: choose another one.")
     rates, measure = similarity, "similarity"
     if config.matching in COSTS:
         rates, measure = pairwise_cost(ref.side.vectors, hyp.side.vectors, similarity, config.cost), "cost"
@@ -150,7 +190,7 @@ def _matches(metric: MetricModel, ref: _ExplainedSide, hyp: _ExplainedSide) -> l
         plans.append((forward.plan.transpose(1, 2) if same or backward is None else backward, hyp.side, ref.side))
     matches = []
     for name, (plan, rows, columns) in zip(names, plans, strict=True):
-        extras = _extras(metric, plan, rows, columns, similarity if rows is ref.side else similarity.transpose(1, 2))
+        extras = _extras(metric, plan, rows, columns)
         if name == "precision" and config.error_norm != 1:
             rates = _rates_of_losses(plan.transpose(1, 2), similarity, hyp.side.weights, config.error_norm)
         by_rows = plan if rows is ref.side else plan.transpose(1, 2)
@@ -179,7 +219,7 @@ def _rates_of_losses(plan: Tensor, similarity: Tensor, weights: Tensor, norm: fl
     return 1 - (slopes / divisors)[:, None, :] * (1 - similarity)
 
 
-def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side, similarity: Tensor) -> dict[str, float]:
+def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side) -> dict[str, float]:
     """Return the terms of a value other than its plan: the entropy, or the order penalty."""
     config = metric.config
     plan, a, b = plan.double(), rows.weights.double(), columns.weights.double()

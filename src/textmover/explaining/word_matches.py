@@ -11,15 +11,13 @@ import numpy as np
 import torch
 
 from textmover.functional import pairwise_similarity, unit_vectors
-from textmover.modules.devices import scoring_mode
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.score_deviation import PROBES, probe_batches
 from textmover.modules.tokens.tokenizer import Tokenizer
-from textmover.modules.tokens.weighting import Role, Side
+from textmover.modules.tokens.weighting import Role
 from textmover.modules.tokens.word_tokenizer import split_words
-from textmover.report.evaluation.disagreements import Alignment, Link
 from textmover.report.explanation.explanations import ExplainedMatch, ExplainedText, WordPair
-from textmover.types import InputError, SegmentMetric, SpecialToken, TokenBatch
+from textmover.types import InputError, SpecialToken, TokenBatch
 from textmover.types.word_splitting import UNSPACED, goes_on
 
 Span = tuple[int, int]
@@ -159,11 +157,10 @@ def counterparts(
             cell = int(row), int(column)
             pairs.append(WordPair(*cell, *(float(one[cell]) for one in (similarity, precision.plan, precision.rates))))
     useful_flow_back = (recall.plan * similarity.clip(min=0)).T
-    unmatched = [
+    return tuple(pairs), (
         _unmatched(texts[0], texts[1], useful_flow, similarity, floor),
         _unmatched(texts[1], texts[0], useful_flow_back, similarity.T, floor),
-    ]
-    return tuple(pairs), (unmatched[0], unmatched[1])
+    )
 
 
 def _weighted_words(text: ExplainedText) -> tuple[int, ...]:
@@ -191,50 +188,3 @@ def _unmatched(
         if remaining[word] < 0:
             unmatched.append(place)
     return tuple(unmatched)
-
-
-FAINT = 0.15  # minimum flow of a link, as a share of the smaller maximum of its two words
-
-
-def align_words(metric: SegmentMetric, hypothesis: str, reference: str, number: int = 0) -> Alignment | None:
-    """Align whitespace-separated words by a metric's plan between their tokens, with their largest cosine.
-
-    ``number`` is the reference's index. Return ``None`` if the metric matches no words, or cannot locate them.
-    """
-    if not isinstance(metric, MetricModel) or metric.weighting.pools or not isinstance(metric.tokenizer, Tokenizer):
-        return None
-    hypothesis_tokens, reference_tokens = metric.tokenizer.words(hypothesis), metric.tokenizer.words(reference)
-    if hypothesis_tokens is None or reference_tokens is None:
-        return None
-    (hypothesis_words, of_hypothesis), (reference_words, of_reference) = hypothesis_tokens, reference_tokens
-    with scoring_mode(metric):
-        features = [metric.text_features(metric.tokenize([text]).to(metric.device)) for text in (hypothesis, reference)]
-        if features[0] is None or features[1] is None:
-            return None
-        ref, hyp = metric.weighting.sides(features[1], features[0])
-        plan = metric.matching(pairwise_similarity(ref.vectors, hyp.vectors), ref, hyp, with_plan=True).plan
-        if plan is None:
-            return None
-        cosines = pairwise_similarity(unit_vectors(ref.vectors), unit_vectors(hyp.vectors))
-    rows, columns = _weighted_tokens(of_reference, ref), _weighted_tokens(of_hypothesis, hyp)
-    size = len(reference_words), len(hypothesis_words)
-    mass, closeness = np.zeros(size), np.full(size, -np.inf)
-    flow, cosine = (tensor[0].cpu().double().numpy() for tensor in (plan, cosines))
-    for token, row in rows:
-        for other, column in columns:
-            mass[row, column] += flow[token, other]
-            closeness[row, column] = max(closeness[row, column], cosine[token, other])
-    heaviest = np.minimum(mass.max(axis=1, keepdims=True, initial=0.0), mass.max(axis=0, keepdims=True, initial=0.0))
-    links = tuple(
-        Link(column, row, float(mass[row, column]), float(min(1.0, closeness[row, column])))
-        for row, column in np.argwhere((mass > 0) & (mass >= FAINT * heaviest)).tolist()
-    )
-    return Alignment(hypothesis_words, reference_words, links, number)
-
-
-def _weighted_tokens(numbers: tuple[int | None, ...], side: Side) -> list[tuple[int, int]]:
-    """Return the matched tokens, each with the index of its word; special tokens are excluded."""
-    weights = side.weights[0].cpu().numpy()
-    return [
-        (token, word) for token, word in enumerate(numbers[: len(weights)]) if word is not None and weights[token] > 0
-    ]

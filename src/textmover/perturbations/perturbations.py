@@ -33,8 +33,8 @@ from textmover.perturbations.editable_sentences import (
     shuffled,
     word_set,
 )
-from textmover.perturbations.severity import SeverityTable, one_of, shipped_table
-from textmover.types import BOUNDS, InputError
+from textmover.perturbations.severity import SeverityTable, shipped_table
+from textmover.types import BOUNDS, InputError, check_choice
 
 MONTHS = listed("January February March April May June July August September October November December")
 _MONTH = "|".join(MONTHS)
@@ -311,7 +311,7 @@ def perturb(
     severities: SeverityTable | None = None,
     perturbations: Mapping[str, Function] = PERTURBATIONS,
 ) -> Perturbation | None:
-    """Corrupt one text.
+    """Corrupt one text; return ``None`` if the perturbation does not apply or changes nothing.
 
     The result depends only on the arguments and is the same on every platform and Python version.
 
@@ -324,9 +324,6 @@ def perturb(
         severities: Severity table; ``None`` for the shipped one.
         perturbations: Functions by name.
 
-    Returns:
-        The corrupted text with its severity, or ``None`` if the perturbation does not apply or changes nothing.
-
     Example:
         >>> perturb("The lake was frozen.", "negate")
         Perturbation(text='The lake was not frozen.', type='negate', degree=1, severity=0.754)
@@ -335,12 +332,12 @@ def perturb(
     """
     check_length(text, "the text")
     table = severities if severities is not None else shipped_table()
-    function = perturbations[one_of("type", type, perturbations)]
-    one_of("degree", degree, table.degrees(type))
+    check_choice("type", type, perturbations)
+    check_choice("degree", degree, table.degrees(type))
     rng = keyed_random(json.dumps([seed, text, type, degree]))
     pool = pool if pool is not None else WordPool()
     phrase = Phrase.parse(text, pool)
-    edit = function(phrase, degree, rng, pool)
+    edit = perturbations[type](phrase, degree, rng, pool)
     if edit is None or (type != "identity" and edit.text in {text, phrase.text}):
         return None
     share = table.weight(edit.touched) / max(1.0, table.weight(phrase.words))

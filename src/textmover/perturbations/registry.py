@@ -69,14 +69,11 @@ ALIASES: Mapping[str, tuple[str, tuple[int, ...] | None]] = {
 
 
 def all_perturbations(parse: Parse | None = None, neighbours: Neighbours | None = None) -> Mapping[str, Function]:
-    """Return the perturbations that are available with the given tools.
+    """Return the available functions by name, for :func:`~textmover.perturbations.perturbations.perturb`.
 
     Args:
         parse: Parser that identifies adjectives and names; required for ``passive`` and ``active``.
         neighbours: Neighbour search; required for ``substitute``.
-
-    Returns:
-        Functions by name, for :func:`~textmover.perturbations.perturbations.perturb`.
 
     Example:
         >>> kinds = all_perturbations()
@@ -169,7 +166,7 @@ def perturb_texts(
     parses: Parses | None = None,
     neighbours: Neighbours | None = None,
 ) -> Iterator[tuple[int, list[Perturbation]]]:
-    """Yield every requested perturbation of every text to which it applies.
+    """Yield the index of each text with all requested perturbations that apply to it, none for an empty text.
 
     Replacement words, names and sentences come from neighbouring texts; all other choices depend only on text and seed.
 
@@ -180,9 +177,6 @@ def perturb_texts(
         seed: Seed of all choices.
         parses: Parser with cache, for batches of texts.
         neighbours: See :func:`all_perturbations`.
-
-    Yields:
-        Index of a text and its perturbations, in order of the texts; empty for an empty text.
 
     Example:
         >>> for place, made in perturb_texts(["The lake was frozen.", "Go."], {"negate": (1,), "drop": (1,)}):

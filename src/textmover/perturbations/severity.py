@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
 from textmover.perturbations.editable_sentences import Word
 from textmover.safe_reading import read_yaml
-
-T = TypeVar("T")
+from textmover.types import check_choice
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,13 @@ class SeverityTable:
 
     def degrees(self, type: str) -> tuple[int, ...]:
         """Return the degrees of a type, mildest first."""
-        return tuple(sorted(self.grades[one_of("type", type, self.grades)]))
+        check_choice("type", type, self.grades)
+        return tuple(sorted(self.grades[type]))
 
     def severity(self, type: str, degree: int, share: float = 0.0) -> float:
         """Return the severity in [0, 1] by the share of changed words, rounded to be the same on every machine."""
-        base, slope = self.grades[type][one_of("degree", degree, self.degrees(type))]
+        check_choice("degree", degree, self.degrees(type))
+        base, slope = self.grades[type][degree]
         return round(min(self.ceilings[type], base + slope * share), 3)
 
     def weight(self, words: Sequence[Word]) -> float:
@@ -66,12 +66,3 @@ class SeverityTable:
 def shipped_table() -> SeverityTable:
     """Return the complete shipped table."""
     return SeverityTable.load(further=True)
-
-
-def one_of(name: str, value: T, choices: Collection[T]) -> T:
-    """Return ``value`` if it is one of the choices; otherwise raise a ``ValueError`` that lists them."""
-    if value not in choices:
-        raise ValueError(
-            f"Expected `{name}` to be one of {', '.join(map(str, sorted(choices, key=str)))}, but got {value!r}"
-        )
-    return value

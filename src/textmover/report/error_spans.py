@@ -120,10 +120,10 @@ def shown_pieces(found: TextErrors) -> list[tuple[str, ErrorSpan | None]]:
     """Split a text into pieces with or without an error, with visible control characters; empty for a blank text."""
     if not found.text.strip():
         return []
-    return [(_visible(part), one) for part, one in found.pieces() if part or one is not None]
+    return [(visible(part), one) for part, one in found.pieces() if part or one is not None]
 
 
-def _visible(part: str) -> str:
+def visible(part: str) -> str:
     """Return a piece as one line that keeps a leading or trailing space."""
     return f"{' ' * part[:1].isspace()}{one_line(part)}{' ' * (part[-1:].isspace() and bool(part.strip()))}"
 

@@ -25,11 +25,7 @@ PALETTES = {theme: {letter: shades(kind, theme) for letter, kind in LETTERS.item
 
 
 def check_jinja() -> None:
-    """Check that Jinja is installed, before any expensive work.
-
-    Raises:
-        InputError: If Jinja is not installed.
-    """
+    """Raise an :class:`~textmover.types.InputError` before any expensive work unless Jinja is installed."""
     with needs_extra("report", "Jinja for the report", ", or leave the report out"):
         import jinja2  # noqa: F401
 

@@ -6,12 +6,12 @@ import argparse
 import json
 import sys
 
-from textmover.experiments.anisotropy import SIMILARITIES, Estimate, analyse, draw_layers
+from textmover.experiments.anisotropy import SIMILARITIES, analyse, draw_layers
 from textmover.experiments.papers.specification import LayerSpec
 from textmover.files import check_output, check_unnamed, write_output
 from textmover.readers.column_flags import errors_with_flag_names
 from textmover.report import check_matplotlib, report_files
-from textmover.report.table_formats import number, pick, plain
+from textmover.report.table_formats import pick, plain
 from textmover.terminal import print_table, progress_bars
 from textmover.types import plural
 
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
         results = {**pick(options, "pairs", "seed"), "layers": plain(layers), "files": files}
         sys.stdout.write(json.dumps({"encoder": encoder, **counts, **results}, indent=2) + "\n")
         return
-    cells = [(*place, *map(_with_error, values.values())) for *place, values in rows]
+    cells = [(*place, *map(str, values.values())) for *place, values in rows]
     print_table(HEADERS, cells, numbers=HEADERS[1:], narrow=HEADERS)
     if not options.quiet:
         sys.stdout.write(
@@ -63,8 +63,3 @@ def run(options: argparse.Namespace) -> None:
             f"{plural(analysis.tokens, 'token')} of {plural(analysis.texts, 'text')} (words that occur in more than "
             f"one: {analysis.words}). Repeated pairs count once in the error.\nEncoder: {encoder}\n"
         )
-
-
-def _with_error(estimate: Estimate) -> str:
-    mean = number(estimate.mean)
-    return mean if mean == "-" else f"{mean} ± {number(estimate.error)}"

@@ -44,14 +44,7 @@ def run(options: argparse.Namespace) -> None:
         parses, neighbours = perturbations.load_resources(options)
     metrics.load()
     with kept.told(), progress_bars(shown=not options.quiet) as advance:
-        changed = experiment.change(
-            subjects,
-            types,
-            seed=options.seed,
-            parses=parses,
-            neighbours=neighbours,
-            on_progress=lambda done: advance("perturbing", done, len(subjects.texts)),
-        )
+        changed = experiment.change(subjects, types, parses, neighbours, options.seed, advance)
         total = len(changed.judgements) * metrics.steps
         with kept.keeping(NAME, changed.judgements) as take:
             rows = metrics.scores(

@@ -257,11 +257,7 @@ GROUP = " / "  # group key that joins all other keys
 
 
 def evaluate_marked(options: argparse.Namespace, description: MarkedDescription) -> None:
-    """Compare the errors marked by metrics and by exact word overlap with human marks; print the tables.
-
-    Raises:
-        InputError: If an option does not apply, a row is invalid, or a metric does not mark errors.
-    """
+    """Compare the errors marked by metrics and by exact word overlap with human marks; print the tables."""
     refuse_options(options, REFUSED, "a set of marked errors")
     metrics = Metrics(options)
     keys = tuple(dict.fromkeys((*description.columns.groups, *(options.group or ()))))

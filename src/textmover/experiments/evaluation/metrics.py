@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,24 +16,24 @@ from textmover.checkpoints.hub import default_metric
 from textmover.experiments.evaluation.sets import write_scores
 from textmover.meta_evaluation import MetricScores
 from textmover.readers.row_streams import check_distinct
+from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
 from textmover.scoring.metric_field_options import given_fields
+from textmover.scoring.metric_set import score_together, warn_of_flags
+from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import AUTO, folder_limit, load_scorer, take_by_language
 from textmover.types import InputError, Judgements, SegmentScores
 
-if TYPE_CHECKING:
-    from textmover.scoring.cache.hidden_states import EncoderMemory
-    from textmover.scoring.scorer import Scorer
-
 DEFAULT_BASELINES = ("sentbleu", "chrf", "ter", "rouge-l")
+
+OnScores = Callable[[Sequence[MetricScores]], None]
+"""Function that gets all scores so far, NaN for the others."""
 
 MEMORY = 1 << 31  # bytes of the cache of hidden states shared by metrics that score the same segments
 
 
 def shared_memory(options: argparse.Namespace, sharing: str) -> EncoderMemory:
     """Return a cache of hidden states shared by several metrics; ``sharing`` names the metrics in errors."""
-    from textmover.scoring.cache.hidden_states import EncoderMemory
-
     if options.precision == "auto":
         raise InputError(f"Expected `--precision` to be exact, fast or int8 for {sharing}, but got auto: name one.")
     return EncoderMemory(
@@ -110,19 +109,10 @@ class Metrics:
         """Number of metrics to compute."""
         return len(self.models) + len(self.baselines)
 
-    def scores(
-        self,
-        judgements: Judgements,
-        on_progress: Callable[[int], None],
-        take: Callable[[Sequence[MetricScores]], None] = lambda rows: None,
-    ) -> list[MetricScores]:
-        """Return the scores of all metrics for a set; progress counts each segment once per metric.
-
-        ``take`` gets the scores so far, NaN for the others.
-        """
+    def scores(self, judgements: Judgements, on_progress: Callable[[int], None], take: OnScores) -> list[MetricScores]:
+        """Return the scores of all metrics for a set; progress counts each segment once per metric."""
         rows: list[MetricScores] = []
         if self.scorers:
-            from textmover.scoring.metric_set import score_together, warn_of_flags
 
             def rows_of(results: Mapping[str, SegmentScores]) -> list[MetricScores]:
                 found = []
@@ -173,7 +163,7 @@ class KeptScores:
         return cls(paths_by_name, folder)
 
     @contextlib.contextmanager
-    def keeping(self, name: str, judgements: Judgements) -> Iterator[Callable[[Sequence[MetricScores]], None]]:
+    def keeping(self, name: str, judgements: Judgements) -> Iterator[OnScores]:
         """Yield a function that takes the scores so far; they are written periodically and on exit, even on error.
 
         Without a path for ``name`` nothing is written.

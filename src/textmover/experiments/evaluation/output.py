@@ -58,7 +58,7 @@ def _with_alignments(scorer: Scorer | None, shown: report.Disagreement) -> repor
     """Add the metric's word alignment of the hypothesis with its best reference and with its source."""
     if scorer is None:
         return shown
-    from textmover.explaining.word_matches import align_words
+    from textmover.explaining.transport import align_words
 
     metric = scorer.fitted_metric
     (compared,) = compared_texts(scorer.metric, [shown.references])

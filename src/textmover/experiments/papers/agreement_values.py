@@ -16,14 +16,12 @@ from textmover.experiments.papers.metrics import ExperimentMetrics, Scored
 from textmover.experiments.papers.specification import MEAN, Column, Question, TableSpec
 from textmover.meta_evaluation import Evaluation, MetricScores, Protocol, human_scores
 from textmover.report.evaluation.wording import file_remarks, remarks
+from textmover.terminal import AdvancePart
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
 PAPER, HERE = "paper", "here"  # origins of table lines
-
-Advance = Callable[[str, int, int], None]
-"""Progress callback: name of the step, units finished since the last call, total units."""
 
 
 class Cell(NamedTuple):
@@ -57,7 +55,7 @@ class Findings:
         experiment: Experiment,
         files: Mapping[str, str],
         kept: KeptScores,
-        advance: Advance,
+        advance: AdvancePart,
     ) -> None:
         self.options = options
         names = experiment.judged_sets

@@ -40,8 +40,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         place = YamlPosition(self.origin)
-        if not self.files:
-            raise InputError(f"Expected {place.inner('files')} to name a file, but got none: name what is read.")
+        check_filled(self.files, place.inner("files"))
         if not (self.tables or self.figures or self.layers):
             raise InputError(f"Expected {place} to have tables, figures or layers, but got none: add what is wanted.")
         for name, one in self.sets.items():
@@ -189,8 +188,7 @@ class Experiment:
         sizes = len(table.sets) * len(table.groups)
         if table.n:
             _check_number(table.n, sizes, place.inner("n"), "set and group")
-        if not table.rows:
-            raise InputError(f"Expected {place.inner('rows')} to hold a row, but got none: add one.")
+        check_filled(table.rows, place.inner("rows"))
         for index, row in enumerate(table.rows):
             inside = place.inner("rows", index)
             if (row.metric is None) == (row.unavailable is None):

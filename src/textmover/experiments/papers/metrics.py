@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textmover.checkpoints.statistics_files import unfitted_statistics
-from textmover.experiments.evaluation.metrics import baseline_scores, shared_memory
+from textmover.experiments.evaluation.metrics import OnScores, baseline_scores, shared_memory
 from textmover.experiments.papers.experiment import Experiment
 from textmover.experiments.papers.specification import MetricSpec
 from textmover.meta_evaluation import MetricScores
@@ -64,16 +64,9 @@ class ExperimentMetrics:
             raise InputError(next(iter(self.failed.values())))
 
     def scores(
-        self,
-        judgements: Judgements,
-        names: Collection[str],
-        on_progress: Callable[[int], None],
-        on_scores: Callable[[Sequence[MetricScores]], None],
+        self, judgements: Judgements, names: Collection[str], on_progress: Callable[[int], None], on_scores: OnScores
     ) -> dict[str, Scored]:
-        """Score a set with the metrics that could be loaded.
-
-        ``on_scores`` receives all scores so far; missing scores are NaN.
-        """
+        """Score a set with the metrics that could be loaded."""
         loaded = [name for name in names if name in self._metrics and name not in self.failed]
         values = {name: np.full(len(judgements), np.nan) for name in loaded}
         signatures: dict[str, dict[str, dict[str, None]]] = {name: {} for name in loaded}

@@ -12,7 +12,7 @@ from typing import Any
 
 from textmover.experiments.anisotropy import SIMILARITIES, analyse, draw_layers, layer_remarks
 from textmover.experiments.evaluation.metrics import KeptScores
-from textmover.experiments.papers.agreement_values import HERE, PAPER, Advance, Cell, Findings, ResultLine
+from textmover.experiments.papers.agreement_values import HERE, PAPER, Cell, Findings, ResultLine
 from textmover.experiments.papers.experiment import Experiment
 from textmover.experiments.papers.specification import MEAN, Column, FigureSpec, LayerSpec, TableSpec
 from textmover.modules.config import DEFAULT_ENCODER
@@ -20,6 +20,7 @@ from textmover.report import Line, Panel, draw_panels
 from textmover.report.evaluation.wording import STATISTIC_NAMES
 from textmover.report.table_formats import DIGITS, Section, block, interval, number, pick
 from textmover.scoring.metric_field_options import FIELD
+from textmover.terminal import AdvancePart
 
 
 def figure_path(page: Path, name: str) -> Path:
@@ -38,7 +39,7 @@ def compute(
     files: Mapping[str, str],
     output: Path | None,
     kept: KeptScores,
-    advance: Advance,
+    advance: AdvancePart,
 ) -> tuple[list[Section], list[str]]:
     """Return all tables and figures, and the names of missing values; draw the figures if there is a page."""
     analysed: list[Section] = []
@@ -195,7 +196,7 @@ def _lines_of_points(spec: FigureSpec, findings: Findings) -> Iterator[ResultLin
 
 
 def layer_block(
-    spec: LayerSpec, file: str, options: argparse.Namespace, page: Path | None, advance: Advance
+    spec: LayerSpec, file: str, options: argparse.Namespace, page: Path | None, advance: AdvancePart
 ) -> Section:
     """Return the layer analysis as a table; draw its figure if there is a page."""
     analysis, encoder = analyse(spec, file, getattr(options, f"{FIELD}encoder", DEFAULT_ENCODER), options, advance)
@@ -206,8 +207,7 @@ def layer_block(
     rows, records = [], []
     for row in analysis.rows:
         found = pick(row, *SIMILARITIES)
-        shown = [number(one.mean) + ("" if math.isnan(one.error) else f" ± {one.error:.3f}") for one in found.values()]
-        rows.append((row.centering, str(row.layer), *shown))
+        rows.append((row.centering, str(row.layer), *map(str, found.values())))
         for name, one in found.items():
             records.append(
                 {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import copy
 import itertools
 import re
@@ -200,21 +199,6 @@ class Tokenizer:
             for text, tokens in zip(texts, ids, strict=True)
         ]
         return Encoded(ids, encoded["special_tokens_mask"], truncated)
-
-    def words(self, text: str) -> tuple[tuple[str, ...], tuple[int | None, ...]] | None:
-        """Return the white-space separated words of a text, and the index of each token's word."""
-        if self._rust is None:
-            return None
-        stripped = legible(text)
-        matches = list(re.finditer(r"\S+", stripped))
-        starts = [word.start() for word in matches]
-        encoding = self._rust.encode(stripped)
-        numbers: list[int | None] = []
-        for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
-            # The last character: some tokens begin with the white space before their word.
-            word = bisect.bisect_right(starts, max(start, end - 1)) - 1
-            numbers.append(None if special or word < 0 else word)
-        return tuple(word.group() for word in matches), tuple(numbers)
 
     def offsets(self, texts: Sequence[str]) -> torch.Tensor | None:
         """Return the character spans of the tokens, int64 ``[B, L, 2]``, 0 for special tokens and padding.

@@ -78,15 +78,7 @@ class ReportHead:
 
 
 def write_report(folder: Path | str, head: ReportHead, sections: Sequence[ReportSection]) -> Path:
-    """Write the page into a folder atomically.
-
-    Args:
-        folder: Output folder, created if missing.
-        head: Head of the page.
-        sections: At least one section, for each judgement set and dimension.
-
-    Returns:
-        Path of the page.
+    """Write the page of :func:`render_report` into a folder, created if missing; return its path.
 
     Raises:
         InputError: If Jinja is not installed, there is no section, or the page cannot be written.
@@ -99,14 +91,11 @@ def write_report(folder: Path | str, head: ReportHead, sections: Sequence[Report
 
 
 def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
-    """Render the page as HTML.
+    """Render the page as self-contained HTML with style, script and figures; the same input gives the same text.
 
     Args:
         head: Head of the page.
         sections: At least one section, for each judgement set and dimension.
-
-    Returns:
-        Self-contained HTML with style, script and figures; the same input gives the same text.
 
     Raises:
         InputError: If Jinja is not installed, or there is no section.

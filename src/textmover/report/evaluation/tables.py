@@ -43,15 +43,13 @@ def format_evaluations(
     """Render evaluations as Markdown, LaTeX, CSV or JSON.
 
     Markdown and LaTeX show three digits, the best value of a column in bold, and remarks with signatures below each
-    table; several tables are preceded by an overview. CSV and JSON contain all digits, JSON all results.
+    table; several tables are preceded by an overview. CSV and JSON contain all digits, JSON all results. The text ends
+    with a newline.
 
     Args:
         evaluations: One evaluation for each set and dimension.
         table_format: One of :data:`TABLE_FORMATS`.
         further: Additional remarks for each evaluation.
-
-    Returns:
-        Text that ends with a newline.
 
     Raises:
         InputError: If there is no evaluation, or the format is unknown.
@@ -81,13 +79,8 @@ def print_evaluations(
 ) -> None:
     """Print a table with remarks and signatures for each evaluation; several are preceded by an overview.
 
-    On a narrow terminal, a table is split into several that repeat the metrics' names.
-
-    Args:
-        console: Output console; if it is not a terminal, it gets plain lines without trailing spaces.
-        evaluations: Evaluations to print.
-        further: Additional remarks for each evaluation.
-        signatures: Whether to print signatures.
+    On a narrow terminal, a table is split into several that repeat the metrics' names; a console that is no terminal
+    gets plain lines without trailing spaces. ``further`` has additional remarks for each evaluation.
     """
     sections = _sections(evaluations, list(further) or [()] * len(evaluations))
     print_sections(console, sections, signatures=signatures)

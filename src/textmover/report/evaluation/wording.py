@@ -27,15 +27,7 @@ STATISTIC_NAMES = {
 
 
 def title_of(evaluation: Evaluation, among: Sequence[Evaluation] = ()) -> str:
-    """Return the heading of a table: the set, with dimension and protocol if needed to distinguish tables.
-
-    Args:
-        evaluation: Evaluation that the table shows.
-        among: All evaluations that are shown together.
-
-    Returns:
-        Heading such as ``"SummEval · fluency"``.
-    """
+    """Return the heading of a table, such as ``"SummEval · fluency"``, that no other one ``among`` those shown has."""
     parts = [evaluation.name]
     if evaluation.dimension not in (None, "score"):
         parts.append(str(evaluation.dimension))
@@ -78,14 +70,9 @@ def headline(evaluation: Evaluation) -> str:
 
 
 def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
-    """Return sentences below a table: number of segments, protocol, bootstrap, tests, and exclusions.
+    """Return independent sentences below a table: number of segments, protocol, bootstrap, tests, and exclusions.
 
-    Args:
-        evaluation: Evaluation that the table shows.
-        further: Remarks to append, such as rows that the file reader excluded (:func:`file_remarks`).
-
-    Returns:
-        Independent sentences.
+    ``further`` are appended, such as those on rows that the file reader excluded (:func:`file_remarks`).
     """
     groups = f" in {plural(len(evaluation.groups), 'group')}" if len(evaluation.groups) > 1 else ""
     statistic = STATISTIC_NAMES[evaluation.protocol.statistic]
@@ -100,13 +87,7 @@ def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
 
 
 def file_remarks(judgements: Judgements) -> list[str]:
-    """Return a sentence about the rows that the reader of a judgement set excluded.
-
-    Args:
-        judgements: The judgement set.
-
-    Returns:
-        At most one sentence.
+    """Return a sentence about the rows that the reader of a judgement set excluded, or none.
 
     Example:
         >>> file_remarks(Judgements("a", (), (), {}, (), left_out={"empty line": 2, "no reference": 1}))

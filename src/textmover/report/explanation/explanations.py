@@ -260,14 +260,11 @@ class Explanation(Shown):
         return {name: plain(value) for name, value in entries.items()} | source
 
     def draw(self, path: str | Path | None = None, *, plan: str | None = None) -> Figure:
-        """Draw similarities and plans as a matplotlib figure, which notebooks display.
+        """Draw a figure, which notebooks display: :func:`~textmover.report.explanation.figure.explanation_figure`.
 
         Args:
             path: Optional output file: ``.png``, ``.svg`` or ``.pdf``.
             plan: Name of the plan to draw, such as ``"recall"``; ``None`` for all plans.
-
-        Returns:
-            The figure; see :func:`~textmover.report.explanation.figure.explanation_figure`.
         """
         check_matplotlib()
         from textmover.report.explanation.figure import explanation_figure
@@ -279,11 +276,7 @@ class Explanation(Shown):
         return render_explanations([ExplainedLine(self)])
 
     def save(self, path: str | Path) -> Path:
-        """Write a figure (``.png``, ``.svg``, ``.pdf``), a page (``.html``) or all data (``.json``) atomically.
-
-        Args:
-            path: Output file; its suffix selects the format.
-        """
+        """Write a figure (``.png``, ``.svg``, ``.pdf``), a page (``.html``) or all data (``.json``) atomically."""
         path = Path(path)
         suffix = path.suffix.lower()
         if suffix in FORMATS:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from textmover.files import atomic_file, check_output, output_format
 from textmover.markdown_escaping import as_unicode, one_line
-from textmover.report.error_spans import print_marked
+from textmover.report.error_spans import print_marked, visible
 from textmover.report.explanation.page import render_explanations
 from textmover.report.explanation.parts import decomposition, flag_notes, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, shades, step_of
@@ -96,9 +96,7 @@ def _coloured(found: Explanation, side: SideName) -> Text:
     written = Text()
     for shade, group in groupby(zip(marks, text.text, strict=True), key=lambda one: one[0]):
         characters = "".join(one for _, one in group)
-        gap = " " if characters[:1].isspace() and written else ""
-        tail = " " if characters[-1:].isspace() and characters.strip() else ""
-        written.append(gap + one_line(characters) + tail, None if shade is None else _style(*shade))
+        written.append(visible(characters if written else characters.lstrip()), shade and _style(*shade))
     return written
 
 

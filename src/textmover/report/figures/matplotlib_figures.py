@@ -59,11 +59,7 @@ class Panel(NamedTuple):
 
 
 def check_matplotlib() -> None:
-    """Check that matplotlib is installed, before any expensive work.
-
-    Raises:
-        InputError: If matplotlib is not installed.
-    """
+    """Raise an :class:`~textmover.types.InputError` before any expensive work unless matplotlib is installed."""
     with needs_extra("report", "matplotlib for the figure", ", or leave the figure out"):
         import matplotlib  # noqa: F401
 
@@ -78,14 +74,11 @@ def figure_path(path: Path | str) -> Path:
 
 
 def report_files(output: str, name: str) -> tuple[Path, Path]:
-    """Return the paths of a table and its figure for one output path.
+    """Return the paths of a table (TSV) and of its figure for one output path.
 
     Args:
         output: A folder, or a name for both files. A figure suffix sets the figure's format.
         name: Base name of both files if ``output`` is a folder.
-
-    Returns:
-        Path of the table (TSV), and path of the figure.
 
     Example:
         >>> [path.name for path in report_files("layers.svg", "")], [path.name for path in report_files("out/", "a")]

@@ -17,6 +17,7 @@ from textmover.meta_evaluation import ComparedSystems, SystemPair
 from textmover.readers.row_streams import Row
 from textmover.report.evaluation.disagreements import fold_limit, shown_text
 from textmover.report.evaluation.wording import SIGNIFICANT
+from textmover.report.figures.evaluation_plots import shortened
 from textmover.report.figures.scales import Scale, padded
 from textmover.report.table_formats import Section, Table, json_text, latex, pick, print_named_rows
 from textmover.report.templating import interval_scale, picture, render_page
@@ -72,17 +73,12 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
         row = comparison.row(segment)
         sys.stdout.write(f"\nline {row.line}\n")
         for reference in row.references:
-            sys.stdout.write(f"  reference: {_short(reference)}\n")
+            sys.stdout.write(f"  reference: {shortened(one_line(reference) or '(empty)', LONGEST)}\n")
         for system in systems.best_first(segment):
-            text = f": {_short(row.hypotheses[system])}" if row.hypotheses else ""
+            text = f": {shortened(one_line(row.hypotheses[system]) or '(empty)', LONGEST)}" if row.hypotheses else ""
             sys.stdout.write(f"  {one_line(systems.systems[system])} {systems.scores[system, segment]:.3f}{text}\n")
     if signature:
         sys.stderr.write(f"Signature: {comparison.signature}\nTests: {', '.join(comparison.tests)}\n")
-
-
-def _short(text: str) -> str:
-    flat = one_line(text) or "(empty)"
-    return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}…"
 
 
 # --- sentences and tables ---------------------------------------------------------------------------------------------
