@@ -123,16 +123,13 @@ def held_lock(lock: Path, patience: float) -> Iterator[None]:
     except (OSError, NotImplementedError, UserWarning) as error:
         if isinstance(error, Timeout) or (isinstance(error, OSError) and error.errno not in NO_LOCKS):
             raise
-        warn_without_locks(lock.parent)
+        logger.warning(
+            "%s is on a file system without locks: make sure yourself that no other run writes there.", lock.parent
+        )
     try:
         yield
     finally:
         held.release()
-
-
-def warn_without_locks(path: Path) -> None:
-    """Warn that concurrent runs are not detected."""
-    logger.warning("%s is on a file system without locks: make sure yourself that no other run writes there.", path)
 
 
 @contextlib.contextmanager
