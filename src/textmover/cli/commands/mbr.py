@@ -18,7 +18,7 @@ from textmover.runs.score_output import said_at_end
 from textmover.runs.score_run import ShardWork, write_shards
 from textmover.runs.score_summary import ShardSummary
 from textmover.runs.shards.shards import ShardLines
-from textmover.scoring.mbr import choose_each, fit_on_candidates, mbr_signature
+from textmover.scoring.mbr import choose_each, mbr_signature, texts_of
 from textmover.scoring.scorer_from_options import load_scorer, read_before, take_by_language, take_default
 from textmover.types import InputError
 
@@ -68,7 +68,7 @@ def _prepare(options: argparse.Namespace, sets: CandidateSets, format: str, stac
     segments: Iterable[Candidates] = itertools.chain(first, reading)
     if scorer.metric.fits_on_call:
         loaded = list(segments)
-        fit_on_candidates(scorer, loaded)
+        scorer.fit_on_call(*texts_of(loaded))
         segments = loaded
 
     def write(shard: CandidateShard, on_progress: Callable[[int], None]) -> ShardLines:
