@@ -155,12 +155,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"Expected `kind` in {path} to be one of {', '.join(KINDS)}, but got {kind!r}: install a newer textmover."
         )
-    missing = [key for key in ("metric", "files") if not isinstance(entries.get(key), Mapping)]
-    if missing:
-        raise InputError(
-            f"Expected {path} to hold `{missing[0]}`, but it does not: export or copy the checkpoint again."
-        )
-    check_entries(path, entries, _required_entries(entries))
+    check_entries(path, entries, ["metric", "files", *_required_entries(entries)])
     return entries
 
 
