@@ -39,8 +39,6 @@ class TokenTrait:
 
 
 class _Tokens:
-    """Base of batches of tokens."""
-
     __slots__ = ()
     mask: Tensor
     special: Tensor
