@@ -300,11 +300,6 @@ class MetricModel(EncoderMetric):
         return statistic_basis(self, name)
 
     @property
-    def needs_fit(self) -> bool:
-        """Return whether a statistic is not fitted yet."""
-        return not all(statistic.fitted for statistic in self.statistics.values())
-
-    @property
     def fits_on_call(self) -> bool:
         """Return whether each call fits the idf tables on its own texts, since none is fitted on a corpus."""
         return self.weighting.waits_for_call
