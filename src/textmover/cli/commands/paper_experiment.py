@@ -16,7 +16,7 @@ from textmover.files import check_output, write_output
 from textmover.report import check_matplotlib
 from textmover.report.table_formats import PAGE_FORMATS, Page, page_text, print_blocks
 from textmover.safe_reading import YamlPosition, converted, read_yaml
-from textmover.scoring.metric_field_options import FIELD, field_flag, given_fields
+from textmover.scoring.metric_field_options import FIELD, field_flag, given_fields, option_text
 from textmover.terminal import progress_bars
 from textmover.types import InputError
 
@@ -154,7 +154,5 @@ def _changed(options: argparse.Namespace) -> Iterator[tuple[str, object]]:
 
 def _command_text(value: object) -> str:
     """Format a value for the command line; reduce paths to the name of the file or folder."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    text = str(value)
+    text = option_text(value)
     return Path(text).name if os.path.exists(text) else text
