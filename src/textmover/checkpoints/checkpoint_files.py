@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from textmover.files import file_sha256
@@ -78,8 +80,6 @@ def nested_loading(folder: Path) -> Iterator[None]:
 
 def write_weights(path: Path, state: Mapping[str, Tensor], card: str) -> None:
     """Write weights as safetensors, and the model card next to them."""
-    from safetensors.torch import save_file
-
     plain = {name: one.detach().cpu().contiguous() for name, one in state.items()}
     save_file(plain, str(path), metadata={"format": "pt"})
     path.with_name(CARD).write_text(card, encoding="utf-8")
@@ -87,9 +87,6 @@ def write_weights(path: Path, state: Mapping[str, Tensor], card: str) -> None:
 
 def read_weights(path: Path, take: Callable[[dict[str, Tensor]], Found]) -> Found:
     """Pass a file's weights to ``take``; if they do not fit, raise an error that names the file."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     try:
         return take(load_file(str(path)))
     except (SafetensorError, RuntimeError) as error:
