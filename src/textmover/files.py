@@ -123,8 +123,9 @@ def held_lock(lock: Path, patience: float) -> Iterator[None]:
     except (OSError, NotImplementedError, UserWarning) as error:
         if isinstance(error, Timeout) or (isinstance(error, OSError) and error.errno not in NO_LOCKS):
             raise
-        message = "%s is on a file system without locks: make sure yourself that no other run writes there."
-        logger.warning(message, lock.parent)
+        logger.warning(
+            "%s is on a file system without locks: make sure yourself that no other run writes there.", lock.parent
+        )
     try:
         yield
     finally:
@@ -356,21 +357,14 @@ def output_format(
     default: str | None = None,
     compressions: Collection[str] = (),
 ) -> str:
-    """Return the format of an output; raise an error if its suffix belongs to another format.
+    """Return the format of an output; raise an error if its suffix belongs to another one of ``formats``.
 
-    Args:
-        path: The output.
-        given: Value of ``--format``; ``None`` infers the format from the suffix.
-        formats: Format by suffix.
-        default: Format of a name without suffix; ``None`` raises an error unless ``given``.
-        compressions: Suffixes that may follow that of the format.
+    Without a ``given`` ``--format`` the suffix decides, which one of ``compressions`` may follow. A name without suffix
+    has the ``default`` format; without a default, it is an error.
 
     Example:
         >>> output_format(Path("scores.csv.gz"), None, {".csv": "csv"}, compressions=(".gz",))
         'csv'
-
-    Raises:
-        InputError: If the suffix belongs to another format, or is unknown and no format is ``given``.
     """
     plain = path.with_suffix("") if path.suffix.lower() in compressions else path
     suffix = plain.suffix.lower()

@@ -169,13 +169,7 @@ def preset_config(name: str, **overrides: Any) -> Any:
 
 
 def unknown_metric(name: str, released: Sequence[str] = (), hint: str = "") -> InputError:
-    """Build the error for an unknown metric name.
-
-    Args:
-        name: The name.
-        released: Names of released metrics to suggest from, in addition to presets.
-        hint: Advice if no name is similar.
-    """
+    """Build the error for an unknown metric: it suggests a similar preset or ``released`` metric, or gives ``hint``."""
     plain = re.sub(r"bert-?score", "bertscore", name.lower().replace("_", "-"))
     names = [*released, *PRESETS]
     families = {name[: dash.start()] for name in names for dash in re.finditer("-", name)}.difference(names)

@@ -19,12 +19,13 @@ MISSING = ...
 TEXT, WHOLE, OBJECT = "to be text, but got", "to be a whole number, but got", "to be an object, but got"
 
 METRIC = [
-    ("metric", "twmd", "to hold `metric`"),
+    ("metric", MISSING, "to hold `metric`"),
+    ("metric", "twmd", OBJECT),
     ("metric.temperature", "0.1", "`temperature`"),
     ("metric.layer", "2", "`layer`"),
     ("metric.calibrate", "yes", "`calibrate`"),
     ("metric.matching", ["twmd"], "`matching`"),
-    ("files", [], "to hold `files`"),
+    ("files", [], OBJECT),
     ("files.model@safetensors", 5, TEXT),
     ("encoder", MISSING, "to hold `encoder`"),
     ("encoder", "tiny", OBJECT),

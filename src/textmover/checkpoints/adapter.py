@@ -133,8 +133,7 @@ def compress_difference(
     """
     before = untrained(trained_encoder(metric))
     base = base_of(before)
-    if base is None:
-        raise RuntimeError("Expected an untrained encoder with an identity, but got none: load it by name.")
+    assert base is not None
     trained, rest = split_state(metric, state)
     stored, measured = _differences(trained, before.state_dict(), config)
     after = apply_difference(before.state_dict(), stored)

@@ -225,8 +225,7 @@ def first_scores(metric: Any, rated: Sequence[Segment]) -> Tensor:
     references, sources = side_scores(metric, rated)
     if bool(sources.isnan().all()):
         return references
-    combined: Tensor = metric.combine(references.to(metric.device), sources.to(metric.device)).detach().cpu()
-    return combined
+    return metric.combine(references.to(metric.device), sources.to(metric.device)).detach().cpu()
 
 
 def token_pairs(metric: SegmentMetric, rated: Sequence[Segment]) -> Iterator[tuple[TokenBatch, TokenBatch]]:

@@ -126,8 +126,7 @@ def without_adapter(card: str) -> str:
 def describe_adapter(metric: SegmentMetric, folder: Path) -> str:
     """Describe an adapter in one line: size, approximation error and score deviation from the original metric."""
     report = adapter_report(folder)
-    if report is None:
-        raise RuntimeError(f"Expected {folder} to hold the adapter just written, but it is missing: export it again.")
+    assert report is not None  # the adapter was just written
     parts = [f"{report.size / 1e6:.2f} MB"]
     if report.matrix is not None:
         parts.append(f"relative error of all matrices {report.error:.1e}")

@@ -79,7 +79,7 @@ def nested_loading(folder: Path) -> Iterator[None]:
 
 def write_weights(path: Path, state: Mapping[str, Tensor], card: str) -> None:
     """Write weights as safetensors, and the model card next to them."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save_file  # imports torch
 
     plain = {name: one.detach().cpu().contiguous() for name, one in state.items()}
     save_file(plain, str(path), metadata={"format": "pt"})
@@ -89,7 +89,7 @@ def write_weights(path: Path, state: Mapping[str, Tensor], card: str) -> None:
 def read_weights(path: Path, take: Callable[[dict[str, Tensor]], Found]) -> Found:
     """Pass a file's weights to ``take``; if they do not fit, raise an error that names the file."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load_file  # imports torch
 
     try:
         return take(load_file(str(path)))
@@ -156,12 +156,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"Expected `kind` in {path} to be one of {', '.join(KINDS)}, but got {kind!r}: install a newer textmover."
         )
-    missing = [key for key in ("metric", "files") if not isinstance(entries.get(key), Mapping)]
-    if missing:
-        raise InputError(
-            f"Expected {path} to hold `{missing[0]}`, but it does not: export or copy the checkpoint again."
-        )
-    check_entries(path, entries, _required_entries(entries))
+    check_entries(path, entries, ["metric", "files", *_required_entries(entries)])
     return entries
 
 

@@ -105,8 +105,7 @@ def released_metrics() -> dict[str, Path]:
 
 def released_folder(name: str) -> Path | None:
     """Return the folder of a released metric, or ``None``."""
-    folder = released_folders(CONFIG).get(name)
-    return folder if folder is not None and is_metric(folder / CONFIG) else None
+    return released_metrics().get(name)
 
 
 def local_folder(name: Path | str) -> Path | None:

@@ -11,7 +11,6 @@ from textmover.types import InputError, SegmentScores, SourcedReferences
 
 __all__ = ["EvaluationModule", "load"]
 
-DESCRIPTION = "Optimal transport between contextual token vectors of a generated text and its reference."
 INPUTS = """
 Args:
     predictions (list of str): generated texts.
@@ -48,7 +47,7 @@ class EvaluationModule:
     """
 
     module_type = "metric"
-    description = DESCRIPTION
+    description = "Optimal transport between contextual token vectors of a generated text and its reference."
     inputs_description = INPUTS
 
     def __init__(self, model: Model = None, *, name: str = "textmover", **options: Any) -> None:

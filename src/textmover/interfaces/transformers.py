@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from textmover.interfaces.evaluate import columns_of
-from textmover.scoring.scorer import Model, as_scorer
+from textmover.scoring.scorer import Model, Scorer, as_scorer
 from textmover.types import InputError
-
-if TYPE_CHECKING:
-    from textmover.scoring import Scorer
 
 __all__ = ["ComputeMetrics", "compute_metrics"]
 

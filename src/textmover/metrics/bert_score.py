@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from textmover.checkpoints.loading import metric_named
-from textmover.checkpoints.statistics_files import unfitted_statistics
 from textmover.metrics.bert_score_matches import FlooredGreedy, TokenMatches, idf_values, match_tokens
 from textmover.metrics.scorer_metric import ScorerMetric, split_options
 from textmover.modules.config import DEFAULT_ENCODER
@@ -20,6 +19,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.text_arguments import listed_texts, normalize_references
 from textmover.scoring import Scorer
 from textmover.scoring.scorer import as_scorer
+from textmover.scoring.scorer_statistics import check_fitted
 from textmover.types import InputError, SegmentMetric, check_choice
 
 SIDES = ("precision", "recall", "f1")
@@ -179,11 +179,7 @@ class TextMoverBERTScore(ScorerMetric):
             columns = {name: torch.from_numpy(array) for name, array in zip(SIDES, values, strict=True)}
             self.keep(columns, len(scores), positions)
             return
-        if self.scorer.metric.needs_fit:
-            raise InputError(
-                f"Expected the metric's corpus statistics ({', '.join(unfitted_statistics(self.scorer.metric))}) to be "
-                "fitted, but they are not: call `metric.scorer.fit(texts)`, or give a file of them."
-            )
+        check_fitted(self.scorer.metric)
         hypotheses = listed_texts(preds, "hypotheses")
         references = normalize_references(hypotheses, target)
         model = _greedy_model(self.scorer, idf=self.idf)

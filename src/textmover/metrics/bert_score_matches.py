@@ -127,7 +127,6 @@ class _Matcher(nn.Module):
         return model if name == "model" else getattr(model, name)
 
     def pair_scores(self, hypotheses: object, references: object) -> PairScores:
-        """Match the pairs (hypothesis ``i``, reference ``i``)."""
         if not isinstance(hypotheses, TokenEmbeddings) or not isinstance(references, TokenEmbeddings):
             raise InputError(
                 "Expected a metric that reads texts one by one with idf=True, but got one that reads them together "

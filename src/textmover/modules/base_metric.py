@@ -150,6 +150,12 @@ class ConfiguredMetric(nn.Module):
         """Return whether the metric can compare texts with their sources."""
         return False
 
+    @property
+    def needs_fit(self) -> bool:
+        """Return whether a statistic is not fitted yet."""
+        metric: Any = self
+        return not all(one.fitted for one in metric.statistics.values())
+
     def on_scale(self, similarities: Tensor) -> Tensor:
         """Convert similarities or distances ``[B]`` to scores."""
         return similarities if self.calibration is None else self.calibration(similarities)

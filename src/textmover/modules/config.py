@@ -176,11 +176,9 @@ class MetricConfig(Configuration):
     def _read_infinities(self) -> None:
         """Convert ``"inf"`` and ``"-inf"`` to numbers, integers to floats, and a list of powers to a tuple."""
         infinite = {"inf": math.inf, "-inf": -math.inf}
-        for name in ("hypothesis_penalty", "reference_penalty"):
-            value = getattr(self, name)
-            object.__setattr__(self, name, infinite.get(value, value) if isinstance(value, str) else value)
         for name in ("temperature", "alpha", "error_norm", "order_penalty", "hypothesis_penalty", "reference_penalty"):
             value = getattr(self, name)
+            value = infinite.get(value, value) if isinstance(value, str) else value
             object.__setattr__(self, name, float(value) if _is_number(value) else value)
         powers = self.powers if isinstance(self.powers, (list, tuple)) else (self.powers,)
         numbers = tuple(infinite.get(one, one) if isinstance(one, str) else one for one in powers)

@@ -231,23 +231,21 @@ class MetricModel(EncoderMetric):
         check_pairs(hypotheses, references)
         with torch.autocast(references.vectors.device.type, enabled=False):
             values, flags = self.pair_values(hypotheses, references)
-            recall, precision, f = (values if self.baseline is None else self.baseline(values)).unbind(dim=1)
-            score = {"recall": recall, "precision": precision, "f": f}[self.config.score]
-            score = super().on_scale(score)
-            if not self.matching.has_sides:
-                return PairScores(score, flags=flags)
-            return PairScores(score, precision, recall, f, flags=flags)
+            values = values if self.baseline is None else self.baseline(values)
+            sides = dict(zip(("recall", "precision", "f"), values.unbind(dim=1), strict=True))
+            score = super().on_scale(sides[self.config.score])
+            return PairScores(score, **(sides if self.matching.has_sides else {}), flags=flags)
 
     def forward(
         self, hypotheses: TokenBatch, references: TokenBatch | None = None, sources: TokenBatch | None = None
     ) -> PairScores:
         """Score hypotheses against references, sources, or both combined, with gradients."""
-        if sources is None and (references is not None or hypotheses is None):
-            return self.pair_scores(hypotheses, references)
-        if sources is None:
+        if sources is not None:
+            first = None if references is None else self.pair_scores(hypotheses, references)
+            return self.combined(first, self.pair_scores(hypotheses, sources))
+        if references is None:
             raise InputError("Expected references, sources or both, but got neither: give one of them.")
-        first = None if references is None else self.pair_scores(hypotheses, references)
-        return self.combined(first, self.pair_scores(hypotheses, sources))
+        return self.pair_scores(hypotheses, references)
 
     def match(
         self, hypotheses: TokenEmbeddings, references: TokenEmbeddings, *, with_plan: bool = False
@@ -302,11 +300,6 @@ class MetricModel(EncoderMetric):
         return statistic_basis(self, name)
 
     @property
-    def needs_fit(self) -> bool:
-        """Return whether a statistic is not fitted yet."""
-        return not all(statistic.fitted for statistic in self.statistics.values())
-
-    @property
     def fits_on_call(self) -> bool:
         """Return whether each call fits the idf tables on its own texts, since none is fitted on a corpus."""
         return self.weighting.waits_for_call
@@ -339,7 +332,6 @@ class MetricModel(EncoderMetric):
 
     def pair_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[TokenEmbeddings, TokenEmbeddings]:
         """Compute the features of both sides in one pass through the encoder."""
-        check_pairs(hypotheses, references)
         hypotheses, references = with_embeddings(self.encoder, hypotheses, references)
         joint = TokenBatch.concatenate([hypotheses, references])
         vectors = self.token_vectors(joint)
@@ -390,11 +382,9 @@ class MetricModel(EncoderMetric):
             if references.self_similarity is None or hypotheses.self_similarity is None:
                 raise ValueError("Expected features with self-similarities, but got some of another configuration.")
             own_reference, own_hypothesis = references.self_similarity[:, 0], hypotheses.self_similarity[:, 1]
-            values, defined = self._relative(values, own_reference, own_hypothesis)
-            flags["undefined"] = ~defined.all(dim=1) & ~empty
+            if self.matching.debiased:
+                values = self.matching.report(values - (own_reference + own_hypothesis) / 2)
+            else:
+                values, defined = normalize_by_self(values, own_reference, own_hypothesis)
+                flags["undefined"] = ~defined.all(dim=1) & ~empty
         return torch.where(empty[:, None], self.matching.nothing, values), flags
-
-    def _relative(self, values: Tensor, own_reference: Tensor, own_hypothesis: Tensor) -> tuple[Tensor, Tensor]:
-        if not self.matching.debiased:
-            return normalize_by_self(values, own_reference, own_hypothesis)
-        return self.matching.report(values - (own_reference + own_hypothesis) / 2), torch.ones_like(values).bool()

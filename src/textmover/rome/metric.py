@@ -307,11 +307,6 @@ class RomeMetric(ConfiguredMetric):
         return {key: entries[key] for key in ("parser",) if key in entries} or {"encoder": entries["encoder"]}
 
     @property
-    def needs_fit(self) -> bool:
-        """Return whether the idf table has not been fitted."""
-        return self.idf is not None and not self.idf.fitted
-
-    @property
     def fits_on_call(self) -> bool:
         """Return whether the idf table is fitted on the references of each call, which a corpus fit prevents."""
         if self.idf is None or self.config.idf_from != "references":

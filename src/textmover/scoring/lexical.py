@@ -88,17 +88,10 @@ def lexical_scores(
     on_progress: Callable[[int], None] | None = None,
     pool: Executor | None = None,
 ) -> SegmentScores:
-    """Score each hypothesis separately with a surface-overlap metric.
+    """Score each hypothesis separately with a metric of :data:`LEXICAL`, in this process or a :func:`lexical_pool`.
 
-    Args:
-        name: One of :data:`LEXICAL`.
-        hypotheses: ``n`` texts.
-        references: For each, one or more texts.
-        on_progress: Called with the number of segments finished since the last call.
-        pool: Worker processes from :func:`lexical_pool`; ``None`` computes in this process.
-
-    Returns:
-        Scores in input order, with the settings and the package's version in the signature.
+    The signature holds the settings and the package's version. ``on_progress`` gets the number of segments finished
+    since its last call.
 
     Example:
         >>> found = lexical_scores("chrf", ["a cat sat there"], [["there sat a cat", "a cat sat here"]])

@@ -144,7 +144,7 @@ def choose(
             "Expected `include_self` only where candidates are compared with one another, but got `references`: leave "
             "one out."
         )
-    scorer = scorer.for_call(*_texts_of(sets))
+    scorer = scorer.for_call(*texts_of(sets))
     check_fitted(scorer.metric)
     counts: Counter[str] = Counter()
     with scorer._progress_bar(len(sets), "choosing") as advance:
@@ -188,12 +188,8 @@ def choose_each(
             yield plan.choice(values, scorer.metric)
 
 
-def fit_on_candidates(scorer: Scorer, sets: Sequence[Candidates]) -> None:
-    """Fit the idf weights of a metric on candidates as hypotheses, and on the texts they are compared with."""
-    scorer.fit_on_call(*_texts_of(sets))
-
-
-def _texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[SourcedReferences]]:
+def texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[SourcedReferences]]:
+    """Return candidates, as hypotheses to fit idf weights on, and the texts that they are compared with."""
     return [text for group in sets for text in group.texts], [group.compared for group in sets]
 
 

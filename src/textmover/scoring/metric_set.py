@@ -74,11 +74,9 @@ def warn_of_flags(
 def joined_scores(parts: Sequence[SegmentScores]) -> SegmentScores:
     """Concatenate the scores of consecutive segments."""
     values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
-    flag_names = dict.fromkeys(name for part in parts for name in part.flags)
-    zeros = [np.zeros(len(part), dtype=bool) for part in parts]
     flags = {
-        name: np.concatenate([part.flags.get(name, zero) for part, zero in zip(parts, zeros, strict=True)])
-        for name in flag_names
+        name: np.concatenate([part.flags.get(name, np.zeros(len(part), dtype=bool)) for part in parts])
+        for name in dict.fromkeys(name for part in parts for name in part.flags)
     }
     sides = (side for part in parts for side in part.signature.entries.get("compared", "").split("/") if side)
     return SegmentScores.from_values(values, parts[0].signature.beside(sides), flags)

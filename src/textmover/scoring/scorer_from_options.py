@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from textmover.checkpoints.checkpoint_files import CONFIG
-from textmover.checkpoints.hub import AUTO as AUTO
 from textmover.checkpoints.hub import (
+    AUTO,
     DEFAULT_METRIC,
     DEFAULT_PRESET,
     MULTILINGUAL_METRIC,
@@ -72,11 +72,6 @@ def _compared_column(options: argparse.Namespace, side: str, other: str) -> str 
             if fallback or fields.get("mode", "reference") != other:
                 optional.append(fallback)
     return (OptionalColumn(side) if all(optional) else side) if optional else None
-
-
-def read_before(options: argparse.Namespace) -> int:
-    """Return the number of segments to read before loading the metric, to detect errors early and the language."""
-    return 256 if options.model == AUTO else 1
 
 
 def take_by_language(

@@ -161,7 +161,6 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
 
 
 def _escaped(text: str) -> str:
-    """Escape the text for HTML and replace control characters."""
     return html.escape(without_controls(text))
 
 

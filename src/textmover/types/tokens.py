@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from torch import Tensor
+from typing_extensions import Self
 
 from textmover.types.segments import InputError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from typing_extensions import Self
 
 
 class SpecialToken:
@@ -39,8 +37,6 @@ class TokenTrait:
 
 
 class _Tokens:
-    """Base of batches of tokens."""
-
     __slots__ = ()
     mask: Tensor
     special: Tensor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import string
 import unicodedata
 
 SCRIPTS = {
@@ -120,17 +119,3 @@ def _class(character: str) -> str:
     if category[0] in "LN" or category == "Pc":
         return "c" if UNSPACED.match(character) else "w"
     return "x"
-
-
-def is_word_boundary(character: str) -> bool:
-    """Return whether a character is a word boundary in BERT's splitting: white space, punctuation, or Chinese.
-
-    The empty string, the end of an empty piece, also counts as a boundary.
-    """
-    return (
-        not character
-        or character.isspace()
-        or character in string.punctuation
-        or unicodedata.category(character).startswith("P")
-        or unicodedata.name(character, "").startswith("CJK")
-    )

@@ -12,6 +12,7 @@ import logging
 from importlib import resources
 
 import torch
+from safetensors.torch import load
 from torch import nn
 
 from textmover.modules.encoder.source import EMBEDDED_SHA256
@@ -35,8 +36,6 @@ def fill_mean(metric: SegmentMetric) -> bool:
     # Shipped means exist for single layers; a mix of layers has more basis entries.
     if set(basis) != {"encoder", "layer"} or not basis["encoder"].endswith(f"@{EMBEDDED_SHA256[:8]}"):
         return False
-    from safetensors.torch import load
-
     means = load(resources.files(__name__).joinpath(EMBEDDED_MEANS).read_bytes())
     vector = means.get(f"layer.{basis['layer']}")
     if vector is None or not isinstance(mean, nn.Module):
@@ -51,8 +50,6 @@ def fill_idf(metric: SegmentMetric) -> bool:
     table = metric.statistics.get("idf")
     if not isinstance(table, WordIdf) or table.fitted or metric.fits_on_call:
         return False
-    from safetensors.torch import load
-
     tensors = load(resources.files(__name__).joinpath(WORDS).read_bytes())
     table.load_state_dict({**table.state_dict(), **{name: tensors[name] for name in ("words", "counts", "documents")}})
     logger.info("Weights of words: shipped, of %d sentences.", int(table.documents))

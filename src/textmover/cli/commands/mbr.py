@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
 
+from textmover.checkpoints.hub import AUTO
 from textmover.cli.options.input_tables import refuse_table_options, source_of
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
 from textmover.readers.column_flags import errors_with_flag_names
@@ -17,8 +18,8 @@ from textmover.runs.score_output import say_at_end
 from textmover.runs.score_run import ShardWork, write_shards
 from textmover.runs.score_summary import ShardSummary
 from textmover.runs.shards.shards import ShardLines
-from textmover.scoring.mbr import choose_each, fit_on_candidates, mbr_signature
-from textmover.scoring.scorer_from_options import load_scorer, read_before, take_by_language, take_default
+from textmover.scoring.mbr import choose_each, mbr_signature, texts_of
+from textmover.scoring.scorer_from_options import load_scorer, take_by_language, take_default
 from textmover.types import InputError
 
 COLUMNS = {
@@ -61,13 +62,13 @@ def run(options: argparse.Namespace) -> None:
 
 def _prepare(options: argparse.Namespace, sets: CandidateSets, format: str, stack: contextlib.ExitStack) -> ShardWork:
     reading = stack.enter_context(contextlib.closing(_reading(sets, format)))
-    first = list(itertools.islice(reading, read_before(options)))
+    first = list(itertools.islice(reading, 256 if options.model == AUTO else 1))  # errors, and the language, come early
     take_by_language(options, (text for one in first for text in one.texts), [one.compared for one in first])
     scorer = load_scorer(options)
     segments: Iterable[Candidates] = itertools.chain(first, reading)
     if scorer.metric.fits_on_call:
         loaded = list(segments)
-        fit_on_candidates(scorer, loaded)
+        scorer.fit_on_call(*texts_of(loaded))
         segments = loaded
 
     def write(shard: CandidateShard, on_progress: Callable[[int], None]) -> ShardLines:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from textmover.checkpoints.hub import default_metric
+from textmover.checkpoints.hub import AUTO, default_metric
 from textmover.experiments.evaluation.sets import write_scores
 from textmover.meta_evaluation import MetricScores
 from textmover.readers.row_streams import check_distinct
@@ -21,7 +21,7 @@ from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
 from textmover.scoring.metric_field_options import given_fields
 from textmover.scoring.metric_set import score_together, warn_of_flags
 from textmover.scoring.scorer import Scorer
-from textmover.scoring.scorer_from_options import AUTO, folder_limit, load_scorer, take_by_language
+from textmover.scoring.scorer_from_options import folder_limit, load_scorer, take_by_language
 from textmover.types import InputError, Judgements, SegmentScores
 
 DEFAULT_BASELINES = ("sentbleu", "chrf", "ter", "rouge-l")

@@ -227,11 +227,7 @@ def evidence(
 ) -> Evidence:
     """Compute the evidence of pairs of texts, with gradients; rows are independent of each other and of padding.
 
-    Args:
-        hypotheses: ``B`` texts to judge.
-        others: ``B`` texts to compare them with.
-        temperature: Temperature ``T`` of the shares, above 0.
-        spelling: Spelling of the tokens; if ``None``, each token has a different one.
+    The ``temperature`` of the shares is above 0. Without ``spelling``, each token has a different one.
     """
     width = hypotheses.vectors.shape[2]
     others, hypotheses = (_at_least_one(one) for one in (others, hypotheses))

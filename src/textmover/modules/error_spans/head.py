@@ -79,9 +79,7 @@ class ErrorHead(nn.Module):
             hidden = nn.functional.gelu(layer(hidden.transpose(1, 2)).transpose(1, 2)) * present
         gap_inputs = torch.cat([pad(hidden, (0, 0, 1, 0)), pad(hidden, (0, 0, 0, 1)), features.gaps], dim=2)
         missing = self.missing(nn.functional.gelu(self.gap(gap_inputs)))[:, :, 0]
-        wrong, severity = self.wrong(hidden)[:, :, 0], self.severity(hidden)
-        logits = ErrorLogits(wrong, missing, features.present, features.between, features.first, severity)
-        return _none_if_equal(logits, features)
+        return _logits(features, self.wrong(hidden)[:, :, 0], missing, self.severity(hidden))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         """Load weights, including those of older heads, whose evidence has edits of tokens."""
@@ -109,14 +107,13 @@ def plan_rule(found: Evidence) -> ErrorLogits:
     mean, returned = (found.tokens[:, :, TOKEN_EVIDENCE.index(name)] for name in ("mean", "returned"))
     wrong = 1 - (mean.clamp(min=0) * returned.clamp(min=0)).clamp(min=1e-9).sqrt()
     missing = found.gaps[:, :, GAP_EVIDENCE.index("most uncovered between")].clamp(min=0)
-    logits = ErrorLogits(wrong.logit(eps=1e-6), missing.logit(eps=1e-6), found.present, found.between, found.first)
-    return _none_if_equal(logits, found)
+    return _logits(found, wrong.logit(eps=1e-6), missing.logit(eps=1e-6))
 
 
-def _none_if_equal(logits: ErrorLogits, found: Evidence) -> ErrorLogits:
-    """Set the log-odds of pairs with equal texts to those of no error."""
-    wrong, missing = (one.masked_fill(found.equal[:, None], NO_ERROR) for one in (logits.wrong, logits.missing))
-    return logits._replace(wrong=wrong, missing=missing)
+def _logits(found: Evidence, wrong: Tensor, missing: Tensor, severity: Tensor | None = None) -> ErrorLogits:
+    """Return log-odds; those of pairs with equal texts are of no error."""
+    wrong, missing = (one.masked_fill(found.equal[:, None], NO_ERROR) for one in (wrong, missing))
+    return ErrorLogits(wrong, missing, found.present, found.between, found.first, severity)
 
 
 def error_logits(metric: MetricModel, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> ErrorLogits:

@@ -69,11 +69,9 @@ class _Configured(Matching):
 
     @classmethod
     def from_config(cls, config: MetricConfig) -> Matching:
-        """See :meth:`Matching.from_config`."""
         return cls(config)
 
     def signature_entries(self) -> dict[str, str]:
-        """Return the entries for the signature, except those omitted at their default."""
         return {name: entry for name in self.entries if (entry := ENTRIES[name](self)) is not None}
 
     def options(self, *names: str) -> dict[str, Any]:
@@ -103,7 +101,6 @@ class _Tempered(_Configured):
         self.temperature = _Temperature(config)
 
     def learned_fields(self) -> dict[str, float]:
-        """Return the temperature if it is learned."""
         return {"temperature": self.temperature.value} if self.config.learn_temperature else {}
 
 
@@ -181,7 +178,6 @@ class _Distance(_Tempered):
         self.bounds = (low, high)
 
     def report(self, distance: Tensor) -> Tensor:
-        """Convert a distance into the configured output."""
         if self.config.output == "similarity":
             return 1 - distance
         return 1 / (1 + distance) if self.config.output == "inverse" else distance

@@ -158,8 +158,7 @@ def other_script(text: str, languages: Sequence[str]) -> str:
     if not letters_of_others or len(letters_of_others) <= MAX_SHARE * len(letters.findall(text)):
         return ""
     commonest = Counter(letters_of_others).most_common(1)[0][0]
-    names = (script for script, ranges in SCRIPTS.items() if re.match(f"[{ranges}]", commonest))
-    return next(names, unicodedata.name(commonest, "unknown").split()[0].title())
+    return _script(commonest) or unicodedata.name(commonest, "unknown").split()[0].title()
 
 
 def is_english(texts: Sequence[str]) -> bool:

@@ -20,7 +20,7 @@ from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.modules.tokens.word_cache import Encoded, WordCache
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 from textmover.types.tokens import padding_mask
-from textmover.types.word_splitting import UNSPACED, is_unicode, is_word_boundary, legible
+from textmover.types.word_splitting import UNSPACED, is_unicode, legible
 
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
 """Types with byte-level tokenizers, in which a word at the start of a text needs a space before it for its usual id."""
@@ -271,7 +271,15 @@ class Tokenizer:
         return character in string.punctuation or (self._any_script and unicodedata.category(character)[0] == "P")
 
     def _is_boundary(self, character: str) -> bool:
-        return is_word_boundary(character) or (self._any_script and UNSPACED.match(character) is not None)
+        """Return whether a character (or none) is a word boundary, as in BERT: white space, punctuation, or Chinese."""
+        return (
+            not character
+            or character.isspace()
+            or character in string.punctuation
+            or unicodedata.category(character).startswith("P")
+            or unicodedata.name(character, "").startswith("CJK")
+            or (self._any_script and UNSPACED.match(character) is not None)
+        )
 
 
 def check_string(text: object, position: int) -> str:

@@ -16,7 +16,7 @@ Chunk = TypeVar("Chunk", bound=Any)
 class TextCache(Generic[Key, Chunk]):
     """LRU cache of chunks of texts, evicted whole; without ``evict`` a full cache rejects new chunks."""
 
-    def __init__(self, limit: int, *, evict: bool = True) -> None:
+    def __init__(self, limit: int, evict: bool = True) -> None:
         self.limit, self.evict = limit, evict
         self.nbytes = 0  # bytes in use
         self._chunks: OrderedDict[int, tuple[Chunk, list[Key]]] = OrderedDict()
@@ -25,13 +25,8 @@ class TextCache(Generic[Key, Chunk]):
         self._lock = new_lock()
         reset_after_fork(self)
 
-    def __getstate__(self) -> dict[str, object]:
-        """Copies start empty: the content is large and can be recomputed."""
-        return {**self.__dict__, "nbytes": 0, "_chunks": OrderedDict(), "_places": {}, "_lock": None}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _lock=new_lock())
-        reset_after_fork(self)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TextCache, (self.limit, self.evict)  # a copy starts empty: the content is large and can be recomputed
 
     def __len__(self) -> int:
         """Number of cached texts."""

@@ -278,8 +278,7 @@ class Engine(TextEncoding):
             rows = np.unique(owners[~of_source])
             sides[0, rows] = self._over_references(values[~of_source], owners[~of_source])
         first, second = torch.from_numpy(sides).to(self.metric.device, torch.float32)
-        combined: np.ndarray = cast("ConfiguredMetric", self.metric).combine(first, second, name).cpu().double().numpy()
-        return combined
+        return cast("ConfiguredMetric", self.metric).combine(first, second, name).cpu().double().numpy()
 
     def _over_references(self, values: np.ndarray, owners: np.ndarray) -> np.ndarray:
         starts = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]])

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from textmover.modules.encoder.known_encoders import languages_of
 from textmover.modules.tokens.text_flags import FALLBACK, other_script
@@ -38,26 +37,23 @@ class PairTable:
     @property
     def values(self) -> dict[str, np.ndarray]:
         """Values by name, float64 ``[size]``; NaN where a batch has no such value."""
-        named: list[dict[str, Any]] = [
-            {name: getattr(batch, name) for name in VALUES} | dict(batch.components) for batch in self._batches
-        ]
-        names = dict.fromkeys(name for fields in named for name, tensor in fields.items() if tensor is not None)
-        return {name: self._gathered([fields.get(name) for fields in named], np.nan, np.float64) for name in names}
+        named = [{**{name: getattr(batch, name) for name in VALUES}, **batch.components} for batch in self._batches]
+        return self._gathered(named, np.nan, np.float64)
 
     @property
     def flags(self) -> dict[str, np.ndarray]:
         """Flags by name, bool ``[size]``; False where a batch has no such flag."""
-        names = dict.fromkeys(name for batch in self._batches for name in batch.flags)
-        flags = {
-            name: self._gathered([batch.flags.get(name) for batch in self._batches], False, bool) for name in names
-        }
-        return flags | self._flags
+        return self._gathered([batch.flags for batch in self._batches], False, bool) | self._flags
 
-    def _gathered(self, tensors: Sequence[Tensor | None], missing: Any, dtype: type) -> np.ndarray:
-        gathered: np.ndarray = np.full(self.size, missing, dtype=dtype)
-        found = [(rows, tensor) for rows, tensor in zip(self._rows, tensors, strict=True) if tensor is not None]
-        if found:
-            gathered[np.concatenate([rows for rows, _ in found])] = torch.cat([one for _, one in found]).cpu().numpy()
+    def _gathered(self, named: Sequence[Mapping[str, Any]], missing: Any, dtype: type) -> dict[str, np.ndarray]:
+        gathered: dict[str, np.ndarray] = {}
+        for name in dict.fromkeys(name for tensors in named for name in tensors):
+            batches = zip(self._rows, named, strict=True)
+            found = [(rows, tensors[name]) for rows, tensors in batches if tensors.get(name) is not None]
+            if found:
+                rows, values = zip(*found, strict=True)
+                gathered[name] = np.full(self.size, missing, dtype=dtype)
+                gathered[name][np.concatenate(rows)] = torch.cat(values).cpu().numpy()
         return gathered
 
 

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from textmover.explaining.word_matches import TokenWords, words_of_texts
-from textmover.modules.error_spans.head import (
-    ErrorCalibration,
-    ErrorLogits,
-    error_calibration,
-    error_logits,
-    errors_entry,
-)
+from textmover.modules.error_spans.head import ErrorCalibration, error_calibration, error_logits, errors_entry
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.text_arguments import References, Sources, Texts, listed_texts, normalize_references
 from textmover.modules.tokens.text_flags import side_flags
@@ -169,7 +163,7 @@ def _read(metric: MetricModel, hypotheses: TokenEmbeddings, compared: TokenEmbed
 
     A hypothesis without words misses all words of the other text; in one outside the target language all are wrong.
     """
-    logits: ErrorLogits = error_logits(metric, hypotheses, compared)
+    logits = error_logits(metric, hypotheses, compared)
     foreign = logits.present & marked_foreign(hypotheses)[:, None]
     marks = logits.wrong.masked_fill(~logits.present | logits.first, -np.inf).masked_fill(foreign, np.inf)
     wrong = marks.double().cpu().numpy()
