@@ -79,8 +79,8 @@ def print_evaluations(
 ) -> None:
     """Print a table with remarks and signatures for each evaluation; several are preceded by an overview.
 
-    On a narrow terminal, a table is split into several that repeat the metrics' names; a console that is no terminal
-    gets plain lines without trailing spaces. ``further`` has additional remarks for each evaluation.
+    On a narrow terminal, a table is split into several that repeat the metrics' names; other outputs get plain lines
+    without trailing spaces. ``further`` has additional remarks for each evaluation.
     """
     sections = _sections(evaluations, list(further) or [()] * len(evaluations))
     print_sections(console, sections, signatures=signatures)
