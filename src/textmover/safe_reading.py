@@ -309,10 +309,11 @@ def check_keys(found: Collection[object], known: Sequence[str], origin: str) -> 
             raise InputError(f"Expected the keys of {origin} to be among {', '.join(known)}, but got {key!r}: {hint}")
 
 
-def check_filled(values: Collection[object], place: YamlPosition) -> None:
-    """Raise an error for an empty list or mapping."""
-    if not values:
-        raise InputError(f"Expected {place} to hold something, but got none: add one.")
+def check_filled(values: Mapping[Any, Collection[object]], place: YamlPosition) -> None:
+    """Raise an error for an empty list or mapping, by its key inside ``place``."""
+    for key, entries in values.items():
+        if not entries:
+            raise InputError(f"Expected {place.inner(key)} to hold something, but got none: add one.")
 
 
 def _value(hint: Any, value: object, place: YamlPosition) -> Any:

@@ -47,9 +47,6 @@ class Processes:
     def __init__(self, devices: int, nodes: int, device: str | None = None) -> None:
         for name in ("pytorch_lightning", "lightning_fabric"):
             logging.getLogger(name).setLevel(logging.ERROR)
-        for name, value in (("devices", devices), ("num-nodes", nodes)):
-            if value < 1:
-                raise InputError(f"Expected `--{name}` to be at least 1, but got {value}: give a larger number.")
         accelerator = _choose_accelerator(device, devices)
         self._devices, self._nodes = devices, nodes
         try:

@@ -37,8 +37,7 @@ def load_records(path: str | Path | None = None) -> RecordDomains:
     raw = _shipped() if path is None else read_yaml(path)
     place = YamlPosition(str(path or SHIPPED))
     book = converted(RecordDomains, {**_shipped(), "domains": {}, **raw} if isinstance(raw, dict) else raw, place)
-    for key, entries in (("domains", book.domains), ("acts", book.acts)):
-        check_filled(entries, place.inner(key))
+    check_filled({"domains": book.domains, "acts": book.acts}, place)
     for name, domain in book.domains.items():
         _check_domain(domain, place.inner("domains", name))
     check_keys(book.acts, list(SIZES), str(place.inner("acts")))
@@ -54,16 +53,13 @@ def _shipped() -> Any:
 
 
 def _check_domain(domain: Domain, place: YamlPosition) -> None:
-    check_filled(domain.kinds, place.inner("kinds"))
-    check_filled(domain.names, place.inner("names"))
+    check_filled({"kinds": domain.kinds, "names": domain.names}, place)
     if len(domain.facts) < 2:
         raise InputError(f"Expected {place.inner('facts')} to hold at least two, but got {len(domain.facts)}: add one.")
     for name, fact in domain.facts.items():
         inside = place.inner("facts", name)
-        check_filled(fact.says, inside.inner("says"))
-        check_filled(fact.values, inside.inner("values"))
-        for number, wordings in enumerate(fact.values):
-            check_filled(wordings, inside.inner("values", number))
+        check_filled({"says": fact.says, "values": fact.values}, inside)
+        check_filled(dict(enumerate(fact.values)), inside.inner("values"))
         all_wordings = [wording for wordings in fact.values for wording in wordings]
         if twice := next((one for one in all_wordings if all_wordings.count(one) > 1), None):
             raise InputError(f"Expected {inside.inner('values')} to differ, but got {twice!r} twice: remove one.")
@@ -82,7 +78,7 @@ def _check_act(name: str, act: Act, place: YamlPosition) -> None:
         )
     if name == "state":
         return
-    check_filled(act.ways, place.inner("ways"))
+    check_filled({"ways": act.ways}, place)
     for way in act.ways:
         _check_way(way, name, place.inner("ways"))
 

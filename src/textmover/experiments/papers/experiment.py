@@ -205,8 +205,7 @@ class Experiment:
         _check_known(figure.set, self.sets, place.inner("set"))
         with reworded_errors(lambda said: f"{place}: {said}"):
             Protocol(figure.statistic, figure.level)
-        for key, entries in (("values", figure.values), ("lines", figure.lines)):
-            check_filled(entries, place.inner(key))
+        check_filled({"values": figure.values, "lines": figure.lines}, place)
         for index, line in enumerate(figure.lines):
             for metric in figure.points(line).values():
                 _check_metric(metric, place.inner("lines", index))
