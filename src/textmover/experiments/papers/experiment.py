@@ -40,7 +40,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         place = YamlPosition(self.origin)
-        check_filled(self.files, place.inner("files"))
+        check_filled({"files": self.files}, place)
         if not (self.tables or self.figures or self.layers):
             raise InputError(f"Expected {place} to have tables, figures or layers, but got none: add what is wanted.")
         for name, one in self.sets.items():
@@ -188,7 +188,7 @@ class Experiment:
         sizes = len(table.sets) * len(table.groups)
         if table.n:
             _check_number(table.n, sizes, place.inner("n"), "set and group")
-        check_filled(table.rows, place.inner("rows"))
+        check_filled({"rows": table.rows}, place)
         for index, row in enumerate(table.rows):
             inside = place.inner("rows", index)
             if (row.metric is None) == (row.unavailable is None):
