@@ -154,7 +154,8 @@ def read_tokens(parts: EncoderParts, texts: Sequence[str]) -> TextTokens:
         row, place = np.nonzero(ordinary)
         columns.append((row + start, place, batch.input_ids.numpy()[ordinary], ~(continuing | continued)[ordinary]))
         lengths.append(batch.lengths.numpy())
-    return TextTokens(*map(np.concatenate, zip(*columns, strict=True)), np.concatenate(lengths))
+    text, place, ids, whole = map(np.concatenate, zip(*columns, strict=True))
+    return TextTokens(text, place, ids, whole, np.concatenate(lengths))
 
 
 def draw_pairs(tokens: TextTokens, pairs: int, seed: int) -> TokenPairs:
