@@ -25,7 +25,7 @@ def known(monkeypatch, tiny_encoder, tiny_metric):
     digest = tiny_metric().encoder_identity.rpartition("@")[2]
     monkeypatch.setattr(shipped, "EMBEDDED_SHA256", digest.ljust(64, "0"))
     means = {f"layer.{layer}": torch.full((32,), 0.1 * layer) for layer in range(4)} | {"tokens": torch.tensor(7)}
-    monkeypatch.setattr("safetensors.torch.load", lambda _: means)
+    monkeypatch.setattr("textmover.checkpoints.shipped.load", lambda _: means)
     return str(tiny_encoder)
 
 
