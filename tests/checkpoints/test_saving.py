@@ -285,7 +285,7 @@ def test_a_save_that_fails_leaves_the_old_folder_and_nothing_else(tiny_metric, s
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("textmover.checkpoints.checkpoint_files.save_file", full)
+    monkeypatch.setattr("safetensors.torch.save_file", full)
     for target in (folder, folder.parent / "new"):
         with pytest.raises(InputError, match="No space left on device"):
             save_checkpoint(tiny_metric(), target, card="", overwrite=True)
