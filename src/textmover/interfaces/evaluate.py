@@ -11,6 +11,7 @@ from textmover.types import InputError, SegmentScores, SourcedReferences
 
 __all__ = ["EvaluationModule", "load"]
 
+DESCRIPTION = "Optimal transport between contextual token vectors of a generated text and its reference."
 INPUTS = """
 Args:
     predictions (list of str): generated texts.
@@ -47,7 +48,7 @@ class EvaluationModule:
     """
 
     module_type = "metric"
-    description = "Optimal transport between contextual token vectors of a generated text and its reference."
+    description = DESCRIPTION
     inputs_description = INPUTS
 
     def __init__(self, model: Model = None, *, name: str = "textmover", **options: Any) -> None:
