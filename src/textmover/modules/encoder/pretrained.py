@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from textmover.modules.devices import new_lock
+from textmover.modules.encoder.source import WEIGHT_FILES
 from textmover.safe_reading import load_json, read_json
 from textmover.types import ENCODER_BOUNDS, InputError, check_whole
 from textmover.types.argument_checks import most_of
@@ -42,8 +43,6 @@ DECODER_LAYERS = ("decoder_layers", "num_decoder_layers")
 
 STORED_CLASSES = {"bert": "BertModel", "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel"}
 """Types of which :class:`StoredModel` knows the weights, and their classes in transformers."""
-
-WEIGHTS = "model.safetensors"
 
 _ON_DEMAND: ContextVar[bool] = ContextVar("models on demand", default=False)
 
@@ -166,7 +165,7 @@ class StoredModel(nn.Module):
         is_known = config.model_type in STORED_CLASSES and all(getattr(config, *one) == one[1] for one in plain.items())
         if dtype is None or not is_known or not _ON_DEMAND.get():
             return None
-        with contextlib.suppress(OSError, SafetensorError), safe_open(folder / WEIGHTS, "pt") as stored:
+        with contextlib.suppress(OSError, SafetensorError), safe_open(folder / WEIGHT_FILES[0], "pt") as stored:
             present, shapes = set(stored.keys()), _shapes(config)
             prefix = "" if present.issuperset(shapes) else f"{config.model_type.removeprefix('xlm-')}."
             sources = {name: f"{prefix}{name}" for name in shapes}

@@ -101,7 +101,7 @@ MODULES: Mapping[str, Any] = {"openvino": openvino, "onnxruntime": onnxruntime}
 """Modules that export and run graphs, by back-end."""
 
 PROBE_STATES = "probes"
-"""File of a cached artefact with torch's hidden states of the probes: to compute them takes the code of the model."""
+"""File of an artefact with torch's hidden states of the probes: to compute them takes the code of the model."""
 
 _RUNNERS: WeakValueDictionary[tuple[object, ...], ArtefactRunner] = WeakValueDictionary()
 """Runners in use, by artefact, arithmetic and threads."""
