@@ -83,20 +83,19 @@ def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[Sou
     """Return each segment's references and source that a metric reads; if missing, raise an error or use the other."""
     mode, fallback = getattr(metric, "mode", "reference"), getattr(metric, "fallback", False)
     wanted = ("reference", "source") if mode == "both" else (mode,)
+    blank_counts = mode == "reference" and not fallback
     compared = []
     for number, given in enumerate(references, start=1):
         source = getattr(given, "source", None)
-        usable = (text for text in given if text.strip() or (mode == "reference" and not fallback))
-        present = {name: texts for name, texts in (("reference", tuple(usable)), ("source", source)) if texts}
+        texts = tuple(given) if blank_counts else tuple(text for text in given if text.strip())
+        present = [name for name, one in (("reference", texts), ("source", source)) if one]
         missing = [name for name in wanted if name not in present]
         if missing and not (fallback and present):
             what = "reference or a source" if fallback else missing[0]
-            other = f", or set `fallback` to true to use the {next(iter(present))} instead" if present else ""
+            other = f", or set `fallback` to true to use the {present[0]} instead" if present else ""
             raise NoReferenceError(f"Expected a {what} {_lacking(given, number, missing[0], mode)}{other}.")
         used = present if missing else wanted
-        compared.append(
-            SourcedReferences(present["reference"] if "reference" in used else (), source if "source" in used else None)
-        )
+        compared.append(SourcedReferences(texts if "reference" in used else (), source if "source" in used else None))
     return compared
 
 

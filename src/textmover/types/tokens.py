@@ -230,7 +230,7 @@ class PackedFeatures(Protocol):
         """Join the texts of several objects into one."""
 
     @classmethod
-    def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> TextFeatures:
+    def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]] | np.ndarray) -> TextFeatures:
         """Build a batch of texts from several objects, given the index of the object and the row for each text."""
 
 
@@ -296,7 +296,7 @@ class Ragged:
 
     @classmethod
     def padded(
-        cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]
+        cls, parts: Sequence[Self], places: Sequence[tuple[int, int]] | np.ndarray
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
         """Build a padded batch of texts from several objects, given the index of the object and the row for each text.
 
@@ -337,7 +337,7 @@ class PackedEmbeddings(Ragged):
     """Token vectors without padding, with the tensor names of :class:`~textmover.types.TokenEmbeddings`."""
 
     @classmethod
-    def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> TokenEmbeddings:
+    def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]] | np.ndarray) -> TokenEmbeddings:
         """Build a batch of texts from several objects, given the index of the object and the row for each text."""
         mask, tokens, texts = cls.padded(parts, places)
         return TokenEmbeddings(mask=mask, **tokens, **texts)

@@ -66,7 +66,8 @@ def legible(text: str) -> str:
     """Strip a text of white space, with spaces for separators; return an empty string if nothing in it is visible."""
     if not text.isprintable():
         text = text.translate(SEPARATORS)
-    return text.strip() if any(unicodedata.category(one) not in INVISIBLE for one in text) else ""
+    text = text.strip()
+    return text if text[:1].isalnum() or any(unicodedata.category(one) not in INVISIBLE for one in text) else ""
 
 
 def folded(text: str) -> str:

@@ -50,8 +50,8 @@ ENGLISH_ALONE = ENGLISH - frozenset(
 )
 """English function words that are no words of other languages in Latin letters."""
 
-BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalpha()}
-"""Signs between words of ASCII text; to translate and split it takes a third of the time of a pattern."""
+BARE_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalpha() and code < 128 else 32 for code in range(256))
+"""Table from ASCII signs to small letters, and to spaces between words; far quicker than a pattern."""
 
 LINK = re.compile(r"(?<!\S)\S*(?:://|www\.|@)\S*")
 """Addresses of web pages and of people, which are of no language."""
@@ -112,7 +112,7 @@ these, but split words at invisible signs: soft hyphens, joiners, strokes, marks
 
 _LOADING = new_lock()
 
-IDENTIFIER_LAYOUT = "languages-1"
+IDENTIFIER_LAYOUT = "languages-2"
 IDENTIFIER_PARTS = ("nb_ptc", "nb_pc", "nb_classes", "tk_nextmove", "tk_output", "tk_row")
 """Folder of the cache, and attributes of the language identifier that its files hold."""
 
@@ -224,8 +224,10 @@ def _without_capitals(word: re.Match[str]) -> str:
 
 def _is_english(text: str) -> bool:
     """Return whether a text has many function words of English."""
-    lower = text.lower()
-    words = lower.translate(BETWEEN_WORDS).split() if lower.isascii() else re.findall(r"[^\W\d_]+", lower)
+    if text.isascii():
+        words = text.encode().translate(BARE_WORDS).decode().split()
+    else:
+        words = re.findall(r"[^\W\d_]+", text.lower())
     alone = sum(map(ENGLISH_ALONE.__contains__, words))
     return bool(alone) and (
         alone >= MIN_ALONE * len(words) or sum(map(ENGLISH.__contains__, words)) >= MIN_GRAMMAR * len(words)
@@ -248,11 +250,12 @@ def _loaded_identifier() -> Any:
         identifier = LanguageIdentifier.from_model_file(packed, norm_probs=True)
         identifier.set_languages([code for code in identifier.labels if len(code) == 2])
         for name in IDENTIFIER_PARTS:
-            np.save(folder / f"{name}.npy", np.asarray(getattr(identifier, name)))
+            np.save(folder / f"{name}.npy", np.ascontiguousarray(getattr(identifier, name)))  # by rows, a page each
 
     sha256 = file_sha256(packed)
     folder = cached(IDENTIFIER_LAYOUT, sha256) or build(IDENTIFIER_LAYOUT, sha256, packed, unpack)
-    vectors, prior, classes, *automaton = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in IDENTIFIER_PARTS)
+    read = (np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray) for name in IDENTIFIER_PARTS)
+    vectors, prior, classes, *automaton = read
     states, outputs, rows = (memoryview(one) for one in automaton)
     return LanguageIdentifier(vectors, prior, classes.tolist(), states, outputs, norm_probs=True, tk_row=rows)
 
@@ -335,13 +338,14 @@ class Clues(NamedTuple):
 
 
 def _clues(text: str) -> Clues:
-    odds: Counter[str] = Counter()
+    odds, scripts = Counter[str](), Counter[str]()
     for code, probability in _identifier().rank(text[:READ_CHARACTERS]):
         if probability < UNLIKELY:
             break
         odds[SAME_LANGUAGE.get(code, code)] += probability
     [(language, most)] = odds.most_common(1)
-    scripts = Counter(filter(None, map(_script, text[:READ_CHARACTERS])))
+    for character, count in Counter(text[:READ_CHARACTERS]).items():
+        scripts.update({script: count} if (script := _script(character)) else ())
     return Clues(language if most >= LIKELY else None, odds, scripts)
 
 

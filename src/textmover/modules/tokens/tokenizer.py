@@ -128,18 +128,17 @@ class Tokenizer:
                 "fewer, or set `long_texts` to 'window'."
             )
         special = [[1] * len(opening) + [0] * len(row) + [1] * len(closing) for row in rows]
-        encoded = Encoded(whole, special, [False] * len(whole))
+        encoded = Encoded.of(whole, special, [False] * len(whole))
         batch, lacking = self._batch([self._tokenizer.decode(list(row)) for row in rows], encoded)
         places = np.argwhere(lacking).tolist()
         return with_unknown(batch, [(row, place, f"{row} {place}", self._tokenizer.unk_token) for row, place in places])
 
     def _batch(self, texts: list[str], encoded: Encoded) -> tuple[TokenBatch, np.ndarray]:
         """Build the batch of encoded texts, and a mask of its unknown tokens, bool ``[B, L]``."""
-        present = padding_mask(np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(texts)))
+        present = padding_mask(encoded.lengths)
         ids = np.full(present.shape, self._tokenizer.pad_token_id or 0, dtype=np.int64)
-        ids[present] = np.fromiter(itertools.chain.from_iterable(encoded.ids), dtype=np.int64)
         marked = np.zeros(present.shape, dtype=bool)
-        marked[present] = np.fromiter(itertools.chain.from_iterable(encoded.special), dtype=bool)
+        ids[present], marked[present] = encoded.ids, encoded.special
         kinds = _kinds(present, marked)
         traits = None
         if self._flags is not None:
@@ -177,12 +176,12 @@ class Tokenizer:
 
     def _encode(self, texts: list[str]) -> Encoded:
         if not texts:  # Hugging Face tokenizers fail on an empty list
-            return Encoded([], [], [], None)
+            return Encoded.of([], [], [])
         if self._rust is not None:
             # The fast function does not return word indices.
             encode = self._rust.encode_batch_fast if self._flags is None else self._rust.encode_batch
             encodings = encode(texts)
-            return Encoded(
+            return Encoded.of(
                 [one.ids for one in encodings],
                 [one.special_tokens_mask for one in encodings],
                 [bool(one.overflowing) for one in encodings],
@@ -198,7 +197,7 @@ class Tokenizer:
             and len(self._tokenizer(text, verbose=False)["input_ids"]) > len(tokens)
             for text, tokens in zip(texts, ids, strict=True)
         ]
-        return Encoded(ids, encoded["special_tokens_mask"], truncated)
+        return Encoded.of(ids, encoded["special_tokens_mask"], truncated)
 
     def offsets(self, texts: Sequence[str]) -> torch.Tensor | None:
         """Return the character spans of the tokens, int64 ``[B, L, 2]``, 0 for special tokens and padding.

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from textmover.modules.devices import new_lock
+
 CACHE_CHARACTERS = 1 << 19  # capacity of the cache in characters of words; about 15 MB
 
 WORDS_PER_TEXT = 64  # words tokenised as one text
@@ -20,12 +22,26 @@ PARTS = ("BertNormalizer", "BertPreTokenizer", "WordPiece")
 
 
 class Encoded(NamedTuple):
-    """Output of a Hugging Face tokenizer; ``words`` is ``None`` if not requested or not supported."""
+    """Tokens of ``B`` texts, one text after the other, ``T`` in total."""
 
-    ids: list[list[int]]
-    special: list[list[int]]
+    ids: np.ndarray  # int64 [T]
+    special: np.ndarray  # bool [T]
+    lengths: np.ndarray  # tokens of each text, int64 [B]
     truncated: list[bool]
-    words: list[list[int | None]] | None = None
+    words: list[list[int | None]] | None = None  # word of each token; ``None`` if not requested or not supported
+
+    @classmethod
+    def of(
+        cls,
+        ids: Sequence[Sequence[int]],
+        special: Sequence[Sequence[int]],
+        truncated: list[bool],
+        words: list[list[int | None]] | None = None,
+    ) -> Encoded:
+        """Join the tokens of each text."""
+        lengths = np.fromiter(map(len, ids), np.int64, count=len(ids))
+        tokens, kinds = map(itertools.chain.from_iterable, (ids, special))
+        return cls(np.fromiter(tokens, np.int64), np.fromiter(kinds, bool), lengths, truncated, words)
 
 
 class WordCache:
@@ -33,8 +49,8 @@ class WordCache:
 
     def __init__(self, rust: Any) -> None:
         self._rust = rust
-        self._words: dict[str, list[int]] = {}
-        self._characters = 0
+        self._lock = new_lock()
+        self._clear()
         sample = rust.encode("a")
         self._opening = sample.ids[: sample.special_tokens_mask.index(0)]
         self._closing = sample.ids[len(self._opening) + 1 :]
@@ -52,6 +68,11 @@ class WordCache:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WordCache, (self._rust,)  # a copy starts empty
+
+    def _clear(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._ids, self._ends = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        self._characters = 0
 
     def _pieces(self, words: Sequence[str]) -> dict[str, list[int]]:
         """Return the tokens of ASCII words that are one piece, or one piece and a punctuation mark."""
@@ -85,22 +106,51 @@ class WordCache:
     def encode(self, texts: Sequence[str], max_length: int) -> Encoded:
         """Tokenise texts, add special tokens, and truncate at the end to ``max_length``."""
         split = [text.split(" ") for text in texts]
-        distinct = dict.fromkeys(itertools.chain.from_iterable(split))
-        cached = self._words  # replaced rather than cleared, since other threads read it
-        missing = [word for word in distinct if word not in cached]
-        self._characters += sum(map(len, missing))
-        if self._characters > CACHE_CHARACTERS:
-            cached, missing = {}, list(distinct)
-            self._words, self._characters = cached, sum(map(len, missing))
-        if self._read_by_pieces:  # no added token can be part of such a word
-            cached.update(self._pieces(missing))
-        others = [word for word in missing if word not in cached]
-        cached.update(zip(others, self._tokens(others), strict=True))
-        rows = [list(itertools.chain.from_iterable(map(cached.__getitem__, words))) for words in split]
-        first, last = self._opening, self._closing
-        most = max(0, max_length - len(first) - len(last))
-        return Encoded(
-            [[*first, *row[:most], *last] for row in rows],
-            [[1] * len(first) + [0] * min(len(row), most) + [1] * len(last) for row in rows],
-            [len(row) > most for row in rows],
-        )
+        starts, sizes, ids = self._of_words(list(itertools.chain.from_iterable(split)))
+        counts = np.fromiter(map(len, split), np.int64, count=len(split))  # an empty text has one empty word
+        lengths = np.add.reduceat(sizes, np.cumsum(counts) - counts, dtype=np.int64)
+        tokens = ids[_runs(starts, sizes)]
+        added = len(self._opening) + len(self._closing)
+        truncated = lengths > (most := max(0, max_length - added))
+        if truncated.any():
+            kept = np.minimum(lengths, most)
+            lengths, tokens = kept, tokens[_runs(np.cumsum(lengths) - lengths, kept)]
+        whole = lengths + added
+        ordinary = _runs(np.cumsum(whole) - whole + len(self._opening), lengths)
+        joined, special = np.empty(int(whole.sum()), dtype=np.int64), np.ones(int(whole.sum()), dtype=bool)
+        special[ordinary] = False
+        joined[ordinary], joined[special] = tokens, np.tile([*self._opening, *self._closing], len(texts))
+        return Encoded(joined, special, whole, truncated.tolist())
+
+    def _of_words(self, words: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return start and number of the tokens of each word, int64 ``[W]``, within those of all, int64 ``[T]``."""
+        with self._lock:  # other threads add words, too
+            rows = self._found(words)
+            lacking = dict.fromkeys(itertools.compress(words, (rows < 0).tolist()))
+            if self._characters + sum(map(len, lacking)) > CACHE_CHARACTERS:
+                self._clear()
+                rows, lacking = np.full(len(words), -1), dict.fromkeys(words)
+            if lacking:
+                self._add(list(lacking))
+                new = rows < 0
+                rows[new] = self._found(list(itertools.compress(words, new.tolist())))
+            return self._ends[rows - 1], self._ends[rows] - self._ends[rows - 1], self._ids
+
+    def _found(self, words: list[str]) -> np.ndarray:
+        return np.fromiter(map(self._rows.get, words, itertools.repeat(-1)), np.int64, count=len(words))
+
+    def _add(self, words: list[str]) -> None:
+        pieces = self._pieces(words) if self._read_by_pieces else {}  # no added token can be part of such a word
+        others = [word for word in words if word not in pieces]
+        pieces.update(zip(others, self._tokens(others), strict=True))
+        new = Encoded.of(list(pieces.values()), (), [])
+        first = len(self._ends)
+        self._ids, self._ends = np.r_[self._ids, new.ids], np.r_[self._ends, self._ends[-1] + np.cumsum(new.lengths)]
+        self._rows.update(zip(pieces, range(first, len(self._ends)), strict=True))
+        self._characters += sum(map(len, words))
+
+
+def _runs(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the indices of runs of the given starts and sizes, one run after the other."""
+    ends = np.cumsum(sizes)
+    return np.repeat(starts - ends + sizes, sizes) + np.arange(int(sizes.sum()))

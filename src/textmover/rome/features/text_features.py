@@ -93,7 +93,7 @@ class PackedRome:
         )
 
     @classmethod
-    def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> RomeFeatures:
+    def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]] | np.ndarray) -> RomeFeatures:
         """Build a batch of texts from several objects, given the index of the object and the row for each text."""
         _, tokens, _ = Ragged.padded([one.words for one in parts], places)
         others = {

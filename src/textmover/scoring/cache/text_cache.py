@@ -19,8 +19,8 @@ class TextCache(Generic[Key, Chunk]):
     def __init__(self, limit: int, evict: bool = True) -> None:
         self.limit, self.evict = limit, evict
         self.nbytes = 0  # bytes in use
-        self._chunks: OrderedDict[int, tuple[Chunk, list[Key]]] = OrderedDict()
-        self._places: dict[Key, tuple[int, int]] = {}
+        self._chunks: OrderedDict[int, tuple[Chunk, dict[Key, int]]] = OrderedDict()  # and the row of each text
+        self._owners: dict[Key, int] = {}
         self._next = 0
         self._lock = new_lock()
         reset_after_fork(self)
@@ -30,13 +30,13 @@ class TextCache(Generic[Key, Chunk]):
 
     def __len__(self) -> int:
         """Number of cached texts."""
-        return len(self._places)
+        return len(self._owners)
 
     def clear(self) -> None:
         """Empty the cache; thread-safe."""
         with self._lock:
             self._chunks.clear()
-            self._places.clear()
+            self._owners.clear()
             self.nbytes = 0
 
     forked = clear  # another thread may have been writing at the time of the fork
@@ -44,18 +44,18 @@ class TextCache(Generic[Key, Chunk]):
     def find(self, texts: Iterable[Key]) -> list[tuple[list[Key], Chunk]]:
         """Look up texts; return the keys and the cached values of those found, chunk by chunk."""
         with self._lock:
-            rows_by_chunk: dict[int, list[tuple[Key, int]]] = {}
+            texts_by_chunk: dict[int, list[Key]] = {}
             for text in texts:
-                location = self._places.get(text)
-                if location is not None:
-                    rows_by_chunk.setdefault(location[0], []).append((text, location[1]))
+                owner = self._owners.get(text)
+                if owner is not None:
+                    texts_by_chunk.setdefault(owner, []).append(text)
             found = []
-            for index, rows in rows_by_chunk.items():
+            for index, keys in texts_by_chunk.items():
                 self._chunks.move_to_end(index)
-                chunk = self._chunks[index][0]
-                whole = len(rows) == len(chunk)
-                rows = sorted(rows, key=lambda pair: pair[1]) if whole else rows
-                found.append(([text for text, _ in rows], chunk if whole else chunk.select([row for _, row in rows])))
+                chunk, rows = self._chunks[index]
+                whole = len(keys) == len(chunk)
+                keys = sorted(keys, key=rows.__getitem__) if whole else keys
+                found.append((keys, chunk if whole else chunk.select([rows[key] for key in keys])))
             return found
 
     def keep(self, texts: Sequence[Key], chunk: Chunk) -> None:
@@ -63,8 +63,8 @@ class TextCache(Generic[Key, Chunk]):
         with self._lock:
             if chunk.nbytes + (0 if self.evict else self.nbytes) > self.limit:
                 return
-            self._chunks[self._next] = (chunk, list(texts))
-            self._places.update({text: (self._next, row) for row, text in enumerate(texts)})
+            self._chunks[self._next] = (chunk, dict(zip(texts, range(len(texts)), strict=True)))
+            self._owners.update(dict.fromkeys(texts, self._next))
             self._next += 1
             self.nbytes += chunk.nbytes
             while self.nbytes > self.limit:
@@ -72,5 +72,5 @@ class TextCache(Generic[Key, Chunk]):
                 self.nbytes -= oldest.nbytes
                 for key in keys:
                     # A key added twice belongs to its newer chunk, or to none if that was evicted.
-                    if self._places.get(key, (None, 0))[0] == index:
-                        del self._places[key]
+                    if self._owners.get(key) == index:
+                        del self._owners[key]

@@ -257,10 +257,10 @@ class Engine(TextEncoding):
         start = 0
         while start < len(hypotheses):
             stop = min(start + WINDOW, len(hypotheses))
-            texts = [[text, *more] for text, more in zip(hypotheses[start:stop], references[start:stop], strict=True)]
-            sizes = np.cumsum([sum(map(len, group)) for group in texts])
+            texts = list(zip(hypotheses[start:stop], references[start:stop], strict=True))
+            sizes = np.cumsum([len(text) + sum(map(len, more)) for text, more in texts])
             # Estimate tokens per character; at least 0.05.
-            sample = [text for group in texts[:: max(1, len(texts) // SAMPLE)] for text in group[:2]]
+            sample = [one for text, more in texts[:: max(1, len(texts) // SAMPLE)] for one in (text, *more[:1])]
             tokens = int(self.metric.tokenize(sample).mask.sum())
             rate = max(tokens / max(1, sum(map(len, sample))), 0.05)
             max_characters = WINDOW_BYTES / (self.metric.token_bytes * rate)

@@ -53,19 +53,19 @@ class TextTable:
     def __init__(self) -> None:
         self.rows: dict[Any, int] = {}
         self._chunks: list[TextChunk] = []
-        self._places: list[tuple[int, int]] = []
+        self._places = np.zeros((0, 2), dtype=np.int64)  # index of the chunk and row in it, of each text
 
     def add(self, names: Sequence[Reference], chunk: TextChunk) -> None:
         """Add a chunk of texts under their names."""
-        start = len(self._places)
-        self.rows.update({name: start + place for place, name in enumerate(names)})
-        self._places += [(len(self._chunks), place) for place in range(len(names))]
+        start, rows = len(self._places), np.arange(len(names))
+        self.rows.update(zip(names, range(start, start + len(names)), strict=True))
+        self._places = np.r_[self._places, np.stack([np.full_like(rows, len(self._chunks)), rows], axis=1)]
         self._chunks.append(chunk)
 
     def pad(self, rows: Sequence[int] | np.ndarray) -> TextFeatures:
         """Return the features of the texts at ``rows``, padded to one batch."""
         features = [chunk.features for chunk in self._chunks]
-        return type(features[0]).pad(features, [self._places[row] for row in rows])
+        return type(features[0]).pad(features, self._places[rows])
 
     @property
     def lengths(self) -> np.ndarray:
@@ -131,10 +131,8 @@ def out_of_memory_retries(device: torch.device, *, last: bool, spare: Callable[[
 
 
 def default_batch_tokens(metric: SegmentMetric) -> int:
-    """Return the default tokens per batch: few for an encoder on a CPU, more for a table look-up, most on a GPU."""
-    if metric.device.type != "cpu":
-        return 16384
-    return 1024 if metric.runnable_encoder is not None else 8192
+    """Return the default tokens per batch: few for an encoder on a CPU, more for a table look-up and on a GPU."""
+    return 1024 if metric.device.type == "cpu" and metric.runnable_encoder is not None else 16384
 
 
 class TextEncoding:
