@@ -47,7 +47,7 @@ def forgotten() -> Iterator[None]:
     nodes.cache_clear()
 
 
-LINES = 63_153
+LINES = 63_154
 COMMAND_LINES = 3_209
 FILE_COUNT = 355
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16

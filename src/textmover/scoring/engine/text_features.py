@@ -53,19 +53,20 @@ class TextTable:
     def __init__(self) -> None:
         self.rows: dict[Any, int] = {}
         self._chunks: list[TextChunk] = []
-        self._places = np.zeros((0, 2), dtype=np.int64)  # index of the chunk and row in it, of each text
+        self._size = 0
 
     def add(self, names: Sequence[Reference], chunk: TextChunk) -> None:
         """Add a chunk of texts under their names."""
-        start, rows = len(self._places), np.arange(len(names))
-        self.rows.update(zip(names, range(start, start + len(names)), strict=True))
-        self._places = np.r_[self._places, np.stack([np.full_like(rows, len(self._chunks)), rows], axis=1)]
+        start, self._size = self._size, self._size + len(names)
+        self.rows.update(zip(names, range(start, self._size), strict=True))
         self._chunks.append(chunk)
 
     def pad(self, rows: Sequence[int] | np.ndarray) -> TextFeatures:
         """Return the features of the texts at ``rows``, padded to one batch."""
-        features = [chunk.features for chunk in self._chunks]
-        return type(features[0]).pad(features, self._places[rows])
+        features, sizes = [chunk.features for chunk in self._chunks], list(map(len, self._chunks))
+        ends = np.cumsum(sizes)
+        owners = np.searchsorted(ends, rows, side="right")
+        return type(features[0]).pad(features, np.stack([owners, rows - (ends - sizes)[owners]], axis=1))
 
     @property
     def lengths(self) -> np.ndarray:
