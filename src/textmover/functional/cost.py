@@ -48,14 +48,17 @@ def orthogonal_axes(
     ordered, order = kinds.sort(dim=1)
     first = torch.nn.functional.pad(ordered[:, 1:] != ordered[:, :-1], (1, 0), value=True) & (ordered != 0)
     place = torch.zeros_like(kinds).scatter(1, order, first.cumsum(dim=1)) * (kinds != 0)
-    axes = torch.nn.functional.one_hot(place, int(place.max()) + 1 if place.numel() else 1)[:, :, 1:]
+    axes = int(place.max()) if place.numel() else 0
     sides = []
-    for vectors, one_hot in zip(
-        (reference, hypothesis), torch.split(axes, [reference.shape[1], hypothesis.shape[1]], dim=1), strict=True
+    for vectors, own in zip(
+        (reference, hypothesis), torch.split(place, [reference.shape[1], hypothesis.shape[1]], dim=1), strict=True
     ):
-        unchanged = one_hot.sum(dim=2, keepdim=True) == 0
-        length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-        sides.append(torch.cat([vectors * unchanged, one_hot * length], dim=2))
+        moved = own.nonzero(as_tuple=True)  # few tokens; the others are copied once
+        length = torch.linalg.vector_norm(vectors[moved], dim=-1, keepdim=True)
+        wider = torch.nn.functional.pad(vectors, (0, axes))
+        rows = wider.new_zeros(len(length), wider.shape[2])
+        column = vectors.shape[2] - 1 + own[moved][:, None]
+        sides.append(wider.index_put_(moved, rows.scatter(1, column, length)))
     return sides[0], sides[1]
 
 

@@ -274,7 +274,7 @@ def _token_entries(metric: MetricModel) -> dict[str, str]:
     entries: dict[str, str] = {"special": config.reference_special_tokens}
     if config.hypothesis_special_tokens != config.reference_special_tokens:
         entries["special"] = f"{config.hypothesis_special_tokens}/{config.reference_special_tokens}"
-    for name in ("subwords", "punctuation", "ngram", "unknown_tokens"):
+    for name in ("subwords", "punctuation", "ngram", "unknown_tokens", "numbers"):
         if getattr(config, name) != getattr(MetricConfig, name):
             entries[name] = str(getattr(config, name))
     if config.stop_words != MetricConfig.stop_words:

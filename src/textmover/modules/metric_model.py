@@ -19,6 +19,7 @@ from textmover.modules.encoder_parts import EncoderParts, assemble, build_layers
 from textmover.modules.error_spans.head import ErrorHead
 from textmover.modules.matching.matchings import build_matching
 from textmover.modules.matching.names import COSTS
+from textmover.modules.tokens.numbers import mark_numbers
 from textmover.modules.tokens.soft_tokens import soft_batch, with_embeddings
 from textmover.modules.tokens.statistics import Baseline, Centering, CorpusMean, IdfTable
 from textmover.modules.tokens.statistics_fitting import fit_statistics, statistic_basis
@@ -27,6 +28,7 @@ from textmover.modules.tokens.unknown_tokens import separate_unknown
 from textmover.modules.tokens.weighting import Role, Side, TokenWeighting, marked_foreign
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
 from textmover.types.argument_checks import check_pairs
+from textmover.types.tokens import token_offsets
 
 
 class MetricModel(EncoderMetric):
@@ -37,8 +39,9 @@ class MetricModel(EncoderMetric):
 
     A text without ordinary tokens matches nothing: its pairs have P = R = F = 0 and the flag ``"empty"``. With
     ``unknown_tokens="apart"``, a token outside the vocabulary has similarity 1 with a token of the same spelling and 0
-    with all others; a text of only such tokens counts as empty. If a self-similarity is not positive (possible after
-    centring), the value is 0 and the flag ``"undefined"`` is set.
+    with all others; a text of only such tokens counts as empty. With ``numbers="equal"``, numbers and dates match in
+    the same way, by their values. If a self-similarity is not positive (possible after centring), the value is 0 and
+    the flag ``"undefined"`` is set.
 
     Args:
         config: Configuration of the metric.
@@ -66,6 +69,8 @@ class MetricModel(EncoderMetric):
         self.config = config
         check_language(config.target_language)
         self.encoder, self.tokenizer = parts.encoder, parts.tokenizer
+        if config.numbers == "equal":
+            token_offsets(parts.tokenizer, ["a"])  # raises an error if it has none
         self.encoder_identity = parts.identity
         self.layers = build_layers(config, parts.encoder.layers)
         self.matching = build_matching(config)
@@ -180,6 +185,8 @@ class MetricModel(EncoderMetric):
         if isinstance(texts, str):
             raise InputError(f"Expected `texts` to be a list of texts, but got {texts[:40]!r}: put it in a list.")
         batch, language = self.tokenizer(texts), self.config.target_language
+        if self.config.numbers == "equal":
+            batch = mark_numbers(batch, self.tokenizer)
         return batch if language is None else mark_foreign(batch, language)
 
     def soft_tokens(
@@ -348,14 +355,13 @@ class MetricModel(EncoderMetric):
             scaled = self.matching.unit_vectors and not self.weighting.pools
             masked = (unit_vectors(centred) if scaled else centred) * batch.mask[:, :, None]
             unknown = batch.unknown if self.config.unknown_tokens == "apart" else None
-            features = TokenEmbeddings(
-                masked, batch.mask, batch.special, batch.input_ids, traits=batch.traits, unknown=unknown
-            )
+            shared = {"traits": batch.traits, "unknown": unknown, "numbers": batch.numbers}
+            features = TokenEmbeddings(masked, batch.mask, batch.special, batch.input_ids, **shared)
             return self._with_self_similarity(features) if self.is_relative else features
 
     def _with_self_similarity(self, tokens: TokenEmbeddings) -> TokenEmbeddings:
         roles: tuple[Role, ...] = ("reference", "hypothesis") if self.weighting.roles_differ else ("reference",)
-        separated = tokens if tokens.unknown is None else separate_unknown(tokens, tokens)[0]
+        separated = separate_unknown(tokens, tokens)[0]
         sides = [self.weighting(separated, role) for role in roles]
         values = [torch.stack(self._match(side, side)[:3], dim=1) for side in sides]
         return replace(tokens, self_similarity=torch.stack([values[0], values[-1]], dim=1))

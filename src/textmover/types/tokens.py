@@ -62,6 +62,8 @@ class TokenBatch(_Tokens):
         states: Precomputed hidden states of the encoder's layers, ``[B, L, D]`` each, undefined where padded.
         unknown: A number for the spelling of each unknown token, 0 for others, int64 ``[B, L]``; ``None`` if no token
             of the batch is unknown.
+        numbers: A key for the value of each number, which matches only tokens of the same key; 0 for others, int64
+            ``[B, L]``; ``None`` if there are none, or if the metric does not distinguish them.
         unknown_words: Unknown words of each text as written, ``B`` tuples; ``None`` if there are none.
         embeddings: Input embeddings of soft tokens, which replace the ids, ``[B, L, E]``.
     """
@@ -75,6 +77,7 @@ class TokenBatch(_Tokens):
     padded: bool | None = None
     states: tuple[Tensor, ...] | None = None
     unknown: Tensor | None = None
+    numbers: Tensor | None = None
     unknown_words: tuple[tuple[str, ...], ...] | None = None
     embeddings: Tensor | None = None
 
@@ -134,7 +137,7 @@ class TokenBatch(_Tokens):
         )
 
 
-OF_TOKENS = ("input_ids", "mask", "special", "traits", "unknown")
+OF_TOKENS = ("input_ids", "mask", "special", "traits", "unknown", "numbers")
 """Tensors of a batch with one value per token."""
 
 OF_BATCH = (*OF_TOKENS, "embeddings")  # tensors of a batch before encoding
@@ -145,10 +148,11 @@ def _tensors(holder: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _shared(holders: Sequence[Any], names: Sequence[str]) -> dict[str, list[Tensor]]:
-    """Collect the tensors that all holders have; a missing ``unknown`` is 0 if another holder has it."""
+    """Collect the tensors that all holders have; missing ``unknown`` and ``numbers`` are 0 if another has them."""
     tensors = [_tensors(one, names) for one in holders]
-    if any("unknown" in one for one in tensors):
-        tensors = [{"unknown": torch.zeros_like(one["input_ids"]), **one} for one in tensors]
+    for key in ("unknown", "numbers"):
+        if any(key in one for one in tensors):
+            tensors = [{key: torch.zeros_like(one["input_ids"]), **one} for one in tensors]
     return {name: [one[name] for one in tensors] for name in names if all(name in one for one in tensors)}
 
 
@@ -177,6 +181,7 @@ class TokenEmbeddings(_Tokens):
         traits: Bits of :class:`TokenTrait`, int8 ``[B, L]``; ``None`` if the metric does not use them.
         unknown: A number for the spelling of each unknown token, which matches only tokens of the same number; 0 for
             others, int64 ``[B, L]``; ``None`` if there are none.
+        numbers: The same for the value of each number; ``None`` if there are none or all tokens match by vectors.
     """
 
     vectors: Tensor
@@ -186,13 +191,14 @@ class TokenEmbeddings(_Tokens):
     self_similarity: Tensor | None = None
     traits: Tensor | None = None
     unknown: Tensor | None = None
+    numbers: Tensor | None = None
 
     def __len__(self) -> int:
         return self.mask.shape[0]
 
     def pack(self, lengths: np.ndarray) -> PackedEmbeddings:
         """Remove the padding, for a cache; ``lengths`` are the numbers of tokens of the texts, int64 ``[B]``."""
-        per_token = _tensors(self, ("vectors", "special", "input_ids", "traits", "unknown"))
+        per_token = _tensors(self, ("vectors", "special", "input_ids", "traits", "unknown", "numbers"))
         return PackedEmbeddings.from_padded(lengths, per_token, _tensors(self, ("self_similarity",)))
 
     @classmethod

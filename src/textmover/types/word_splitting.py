@@ -80,6 +80,15 @@ def is_unicode(text: str) -> bool:
     return text.isascii() or SURROGATE.search(text) is None  # isascii is a constant-time check
 
 
+BARE_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalpha() and code < 128 else 32 for code in range(256))
+"""Table from ASCII signs to small letters, and to spaces between words."""
+
+
+def ascii_words(text: str) -> list[str]:
+    """Return the runs of letters of an ASCII text, in small letters; far quicker than a pattern."""
+    return text.encode().translate(BARE_WORDS).decode().split()
+
+
 def text_words(text: str) -> tuple[tuple[int, int], ...]:
     """Return start and end of each word.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -230,7 +231,7 @@ def evidence(
     The ``temperature`` of the shares is above 0. Without ``spelling``, each token has a different one.
     """
     width = hypotheses.vectors.shape[2]
-    others, hypotheses = (_at_least_one(one) for one in (others, hypotheses))
+    others, hypotheses = (_at_least_one(replace(one, numbers=None)) for one in (others, hypotheses))
     if spelling is not None:
         spelling = Spelling(*(one.to(hypotheses.mask.device) for one in spelling))
     others, hypotheses = separate_unknown(others, hypotheses)

@@ -21,7 +21,7 @@ from textmover.modules.devices import new_lock
 from textmover.modules.encoder.conversion_cache import build, cached
 from textmover.modules.tokens.weighting import ENGLISH
 from textmover.types import InputError, SourcedReferences, TokenBatch, TokenTrait
-from textmover.types.word_splitting import SCRIPTS, folded
+from textmover.types.word_splitting import SCRIPTS, ascii_words, folded
 
 MAX_SHARE = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
 
@@ -49,9 +49,6 @@ ENGLISH_ALONE = ENGLISH - frozenset(
     """.split()  # noqa: SIM905 - easier to read and extend as text
 )
 """English function words that are no words of other languages in Latin letters."""
-
-BARE_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalpha() and code < 128 else 32 for code in range(256))
-"""Table from ASCII signs to small letters, and to spaces between words; far quicker than a pattern."""
 
 LINK = re.compile(r"(?<!\S)\S*(?:://|www\.|@)\S*")
 """Addresses of web pages and of people, which are of no language."""
@@ -224,10 +221,7 @@ def _without_capitals(word: re.Match[str]) -> str:
 
 def _is_english(text: str) -> bool:
     """Return whether a text has many function words of English."""
-    if text.isascii():
-        words = text.encode().translate(BARE_WORDS).decode().split()
-    else:
-        words = re.findall(r"[^\W\d_]+", text.lower())
+    words = ascii_words(text) if text.isascii() else re.findall(r"[^\W\d_]+", text.lower())
     alone = sum(map(ENGLISH_ALONE.__contains__, words))
     return bool(alone) and (
         alone >= MIN_ALONE * len(words) or sum(map(ENGLISH.__contains__, words)) >= MIN_GRAMMAR * len(words)

@@ -217,6 +217,18 @@ class Tokenizer:
         spans = np.where((present & ~marked)[:, :, None], spans + leading[:, None, None], 0)
         return torch.from_numpy(spans)
 
+    def token_ranges(self, texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> list[list[slice]]:
+        """Return the tokens within each span of characters of texts, as they were tokenised; none of cut ones."""
+        assert self._rust is not None
+        ranges: list[list[slice]] = []
+        for encoding, of_text in zip(self._rust.encode_batch(texts), spans, strict=True):
+            ranges.append([])
+            for start, end in of_text:
+                first, last = encoding.char_to_token(start), encoding.char_to_token(end - 1)
+                whole = first is not None and last is not None and encoding.offsets[last][1] <= end
+                ranges[-1].append(slice(first, last + 1) if whole else slice(0))
+        return ranges
+
     def check(self, rows: int | None) -> None:
         """Raise an error if ids exceed an encoder of ``rows`` tokens, or special tokens alone fill a text."""
         empty = self([""]).input_ids[0].tolist()

@@ -36,19 +36,29 @@ def with_unknown(batch: TokenBatch, found: Sequence[tuple[int, int, str, str]]) 
 
 
 def separate_unknown(references: Features, hypotheses: Features) -> tuple[Features, Features]:
-    """Make each unknown token equal to tokens of the same spelling and orthogonal to all others."""
+    """Make each unknown token equal to tokens of the same spelling, and each number to those of the same value.
+
+    They become orthogonal to all other tokens.
+    """
     sides = references, hypotheses
-    # Texts tokenised together with texts that have unknown tokens carry zeros.
-    if not any(one.unknown is not None and one.unknown.any() for one in sides):
+    kinds = [_kinds(one) for one in sides]
+    # Texts tokenised together with texts that have such tokens carry zeros.
+    if not any(one is not None and one.any() for one in kinds):
         return sides
-    first, second = (
-        torch.zeros_like(one.mask, dtype=torch.long) if one.unknown is None else one.unknown for one in sides
-    )
-    vectors = orthogonal_axes(references.vectors, hypotheses.vectors, first, second)
-    return (
-        replace(references, vectors=vectors[0], unknown=first),
-        replace(hypotheses, vectors=vectors[1], unknown=second),
-    )
+    zeros = [torch.zeros_like(one.mask, dtype=torch.long) for one in sides]
+    first, second = (one if kind is None else kind for kind, one in zip(kinds, zeros, strict=True))
+    width = 0 if references is hypotheses else second.shape[1]  # a text beside itself is computed once
+    own, others = orthogonal_axes(references.vectors, hypotheses.vectors[:, :width], first, second[:, :width])
+    unknown = (zero if one.unknown is None else one.unknown for one, zero in zip(sides, zeros, strict=True))
+    separated = zip(sides, (own, others if width else own), unknown, strict=True)
+    references, hypotheses = (replace(one, vectors=vectors, unknown=of_one) for one, vectors, of_one in separated)
+    return references, hypotheses
+
+
+def _kinds(tokens: Any) -> Tensor | None:
+    """Return a number for each spelling or value that a token matches by, int64 ``[B, L]``; 0 for all others."""
+    unknown, numbers = tokens.unknown, getattr(tokens, "numbers", None)
+    return unknown if numbers is None else -numbers if unknown is None else unknown.where(unknown != 0, -numbers)
 
 
 def token_keys(tokens: TokenEmbeddings) -> Tensor:

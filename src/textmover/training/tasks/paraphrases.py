@@ -129,7 +129,7 @@ def joint_features(features: TokenEmbeddings, joint: int, items: int) -> TokenEm
             values = torch.nn.functional.pad(values, (*((0, 0) * (values.ndim - 2)), 0, more))
         return gather_values(values.view(items, each, *values.shape[1:]), joint).flatten(0, 1)
 
-    own = features.self_similarity
+    own, nothing = features.self_similarity, torch.zeros_like(features.input_ids)
     return replace(
         features,
         vectors=gathered(features.vectors),
@@ -138,7 +138,8 @@ def joint_features(features: TokenEmbeddings, joint: int, items: int) -> TokenEm
         input_ids=gathered(features.input_ids),
         self_similarity=None if own is None else gathered(own, padded=False),
         traits=None if features.traits is None else gathered(features.traits),
-        unknown=gathered(torch.zeros_like(features.input_ids) if features.unknown is None else features.unknown),
+        unknown=gathered(nothing if features.unknown is None else features.unknown),
+        numbers=gathered(nothing if features.numbers is None else features.numbers),
     )
 
 
