@@ -47,9 +47,9 @@ def forgotten() -> Iterator[None]:
     nodes.cache_clear()
 
 
-LINES = 63_154
+LINES = 63_331
 COMMAND_LINES = 3_209
-FILE_COUNT = 355
+FILE_COUNT = 356
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16
 ALLOWED_LONG_FILES = 0
 ALLOWED_LONG_FUNCTIONS = 1  # the loop of Sinkhorn

@@ -21,7 +21,8 @@ UNITS = {
     "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
 }  # fmt: skip
 SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-SCALES |= {"millions": 10**6, "mln": 10**6, "mn": 10**6, "billions": 10**9, "bn": 10**9, "tn": 10**12}
+SCALES |= {"millions": 10**6, "mln": 10**6, "mn": 10**6, "billions": 10**9, "bln": 10**9, "bn": 10**9, "tn": 10**12}
+SCALES |= {"k": 10**3, "m": 10**6}  # of money alone: $5m, but a race of 100m
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS = {
     "february": 2, "feb": 2, "april": 4, "apr": 4, "june": 6, "jun": 6, "july": 7, "jul": 7,
@@ -30,18 +31,19 @@ MONTHS = {
 }  # fmt: skip
 """Numbers of months, as in 2024-02-28, but of "march" and "may", which are other words, too, and of the first."""
 
-DIGIT, WORDS = re.compile(r"\d"), frozenset([*UNITS, *SCALES, *DAYS, *MONTHS])
+DIGIT, WORDS = re.compile(r"\d"), frozenset([*UNITS, *SCALES, *DAYS, *MONTHS]) - {"k", "m"}
 
 PIECE = re.compile(
-    r"(?<!\d)\d{1,3}(?: \d{3})+(?!\d)|(?:(?<![\w.])\.)?\d+(?:[.,:]\d+|: \d\d(?!\d))*|(?<![^\W\d_])(?:"
-    rf"{'|'.join(sorted(WORDS, reverse=True))})\b"
+    r"(?<!\d)\d{1,3}(?: \d{3})+(?:[.,]\d{1,2})?(?!\d)|(?:(?<![\w.])\.)?\d+(?:[.,]\d+|: ?\d\d(?!\d))*(?!\d*['’]?s\b)"
+    rf"|(?<![^\W\d_])(?:{'|'.join(sorted(WORDS, reverse=True))})\b|(?<=\d)[km]\b"
 )
-"""Digits, also next to letters, or a word of a number or date."""
+"""Digits, also next to letters but not of decades (1970s), or a word of a number or date."""
 
 TIME = re.compile(r" ?(?:([ap])\.? ?m\b|o['’]clock\b|in the (?:(morning)|afternoon\b|evening\b))")
-"""What follows an hour: am, pm or a part of the day."""
+"""A part of the day behind an hour."""
 
-SCALED = re.compile(rf"[ -](?:{'|'.join(SCALES)})\b")
+HUNDRED = re.compile(r"[ -]hundred\b")
+THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|[1-9]\d{0,2}\.\d\d0")  # with points, as in other languages
 CLOCK = re.compile(r"(\d{1,2})(?:([.:]) ?(\d\d))?")
 
 
@@ -71,10 +73,10 @@ def text_numbers(text: str) -> Iterator[tuple[int, int, str]]:
     if text.isascii() and WORDS.isdisjoint(ascii_words(text)) and DIGIT.search(text) is None:
         return  # far quicker than the pattern
     numbers: list[_Number] = []
-    text = lower if len(lower := text.lower()) == len(text) else text
+    text = "".join(lower if len(lower := sign.lower()) == 1 else sign for sign in text)
     for piece in PIECE.finditer(text):
         word, (start, end) = piece[0], piece.span()
-        value = _digits(word) if word not in WORDS else SCALES.get(word) or UNITS.get(word)
+        value = SCALES.get(word) or (UNITS.get(word) if word in WORDS else _digits(word))
         last = numbers[-1] if numbers and text[numbers[-1].end : start] in ("", " ", "-", " and ") else None
         if value is None:
             yield start, end, str(MONTHS.get(word, _time(word, word, text, end)))
@@ -109,8 +111,10 @@ class _Number:
         """Return whether a word goes on with this number: a hundred by fifty, fifty by three, a thousand by either."""
         joined = text[self.end : span[0]]
         if word in SCALES:
-            return joined != " and "
-        if not text[self.end - 1].isalpha() or (joined == " and " and (self.rest % 100 or SCALED.match(text, span[1]))):
+            return joined != " and " and (len(word) > 1 or text[: self.start].endswith(("$", "€", "£")))
+        if not text[self.end - 1].isalpha() or (
+            joined == " and " and (self.rest % 100 or HUNDRED.match(text, span[1]))
+        ):
             return False
         if not self.rest:
             return bool(self.thousands)
@@ -119,7 +123,8 @@ class _Number:
 
 def _digits(word: str) -> Decimal | None:
     """Return the value of digits; ``None`` for words, times and versions, such as 10:30 and 1.2.3."""
-    plain = re.sub(r"[, ](?=\d{3}(?!\d))", "", word).replace(",", ".")
+    plain = word.replace(".", "") if THOUSANDS.fullmatch(word) else word
+    plain = re.sub(r"[, ](?=\d{3}(?!\d))", "", plain).replace(",", ".")
     return Decimal(plain) if re.fullmatch(r"\d*\.?\d+", plain) else None
 
 
