@@ -39,10 +39,12 @@ def orthogonal_axes(
     hypothesis: Float[Tensor, "B N D"],
     reference_kinds: Int[Tensor, "B M"],
     hypothesis_kinds: Int[Tensor, "B N"],
+    share: float = 1.0,
 ) -> tuple[Float[Tensor, "B M E"], Float[Tensor, "B N E"]]:
-    """Map tokens of each kind except 0 to an additional axis per kind, orthogonal to all other tokens.
+    """Turn tokens of each kind except 0 to an additional axis per kind, orthogonal to all other tokens.
 
-    Tokens keep their length; tokens of the same kind in a pair of texts share an axis.
+    Tokens keep their length; tokens of the same kind in a pair of texts share an axis. Those of negative kinds turn to
+    it with a ``share`` of their squared length alone, from 0 to 1.
     """
     kinds = torch.cat([reference_kinds, hypothesis_kinds], dim=1)
     ordered, order = kinds.sort(dim=1)
@@ -50,14 +52,16 @@ def orthogonal_axes(
     place = torch.zeros_like(kinds).scatter(1, order, first.cumsum(dim=1)) * (kinds != 0)
     axes = int(place.max()) if place.numel() else 0
     sides = []
-    for vectors, own in zip(
-        (reference, hypothesis), torch.split(place, [reference.shape[1], hypothesis.shape[1]], dim=1), strict=True
+    sizes = [reference.shape[1], hypothesis.shape[1]]
+    for vectors, own, kind in zip(
+        (reference, hypothesis), torch.split(place, sizes, dim=1), torch.split(kinds, sizes, dim=1), strict=True
     ):
         moved = own.nonzero(as_tuple=True)  # few tokens; the others are copied once
-        length = torch.linalg.vector_norm(vectors[moved], dim=-1, keepdim=True)
-        wider = torch.nn.functional.pad(vectors, (0, axes))
-        rows = wider.new_zeros(len(length), wider.shape[2])
+        turned = torch.where(kind[moved] < 0, share, 1.0).to(vectors)[:, None]
+        length = torch.linalg.vector_norm(vectors[moved], dim=-1, keepdim=True) * turned.sqrt()
+        rows = torch.nn.functional.pad(vectors[moved] * (1 - turned).sqrt(), (0, axes))
         column = vectors.shape[2] - 1 + own[moved][:, None]
+        wider = torch.nn.functional.pad(vectors, (0, axes))
         sides.append(wider.index_put_(moved, rows.scatter(1, column, length)))
     return sides[0], sides[1]
 

@@ -115,7 +115,7 @@ class MetricConfig(Configuration):
     long_texts: Literal["truncate", "error", "window"] = "truncate"  # beyond max_length: cut, error, or in windows
     unknown_words: Literal["drop", "zero", "mean", "error"] = "drop"  # words without a static vector
     unknown_tokens: Literal["apart", "alike"] = "apart"  # an unknown token matches the same token alone, or any other
-    numbers: Literal["similar", "equal"] = "similar"  # numbers and dates match as vectors do, or those of equal value
+    numbers: Literal["similar", "equal"] = "similar"  # numbers and dates match by vectors, or by value, too
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # number type of the encoder
     freeze_layers: int | None = None  # not trained: embeddings (0) and the first n layers; None: nothing
     centering: Centering = "none"  # mean to subtract from the token vectors

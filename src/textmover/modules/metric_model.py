@@ -39,9 +39,9 @@ class MetricModel(EncoderMetric):
 
     A text without ordinary tokens matches nothing: its pairs have P = R = F = 0 and the flag ``"empty"``. With
     ``unknown_tokens="apart"``, a token outside the vocabulary has similarity 1 with a token of the same spelling and 0
-    with all others; a text of only such tokens counts as empty. With ``numbers="equal"``, numbers and dates match in
-    the same way, by their values. If a self-similarity is not positive (possible after centring), the value is 0 and
-    the flag ``"undefined"`` is set.
+    with all others; a text of only such tokens counts as empty. With ``numbers="equal"``, numbers and dates match by
+    their values in the same way, in part. If a self-similarity is not positive (possible after centring), the value is
+    0 and the flag ``"undefined"`` is set.
 
     Args:
         config: Configuration of the metric.

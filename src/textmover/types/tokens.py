@@ -62,7 +62,7 @@ class TokenBatch(_Tokens):
         states: Precomputed hidden states of the encoder's layers, ``[B, L, D]`` each, undefined where padded.
         unknown: A number for the spelling of each unknown token, 0 for others, int64 ``[B, L]``; ``None`` if no token
             of the batch is unknown.
-        numbers: A key for the value of each number, which matches only tokens of the same key; 0 for others, int64
+        numbers: A key for the value of each number, which matches tokens of the same key best; 0 for others, int64
             ``[B, L]``; ``None`` if there are none, or if the metric does not distinguish them.
         unknown_words: Unknown words of each text as written, ``B`` tuples; ``None`` if there are none.
         embeddings: Input embeddings of soft tokens, which replace the ids, ``[B, L, E]``.

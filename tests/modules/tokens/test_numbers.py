@@ -95,7 +95,7 @@ def test_scores_do_not_depend_on_batch_mates_or_the_cache(metrics):
 
 def test_a_text_of_numbers_is_not_empty(metrics):
     result = Scorer(metrics[1]).score(["7", "8"], ["seven", "seven"])
-    assert result.scores == pytest.approx([1, 0], abs=0.35)
+    assert result.scores[0] > result.scores[1] + 0.3
     assert not result.counts.get("empty")
 
 

@@ -1,4 +1,4 @@
-"""Numbers, months and days of the week by their value: these tokens match equal ones alone, however written."""
+"""Numbers, months and days of the week by their value: these tokens match equal ones best, however written."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def text_numbers(text: str) -> Iterator[tuple[int, int, str]]:
     if text.isascii() and WORDS.isdisjoint(ascii_words(text)) and DIGIT.search(text) is None:
         return  # far quicker than the pattern
     numbers: list[_Number] = []
-    text = "".join(lower if len(lower := sign.lower()) == 1 else sign for sign in text)
+    lower = text.lower()  # longer for a few letters
+    text = lower if len(lower) == len(text) else "".join(sign.lower() if sign.isascii() else sign for sign in text)
     for piece in PIECE.finditer(text):
         word, (start, end) = piece[0], piece.span()
         value = SCALES.get(word) or (UNITS.get(word) if word in WORDS else _digits(word))
