@@ -140,13 +140,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
         run = options.run or import_module(f"textmover.cli.{COMMANDS[command][0]}").run
         from textmover.files import take_written  # late: imports NumPy, which help does not need
-        from textmover.readers.column_flags import check_inputs_once
+        from textmover.readers.column_flags import check_inputs
 
         take_written()  # of an earlier command in this process
         with contextlib.nullcontext() if command in UNTERMINABLE else sigterm_as_interrupt():
             outcome.judges = bool(getattr(options, "fail_on", None) or getattr(options, "fail_if_worse", None))
             try:
-                check_inputs_once(options)
+                check_inputs(options)
                 outcome.code = run(options) or 0
                 outcome.judges = False
             finally:

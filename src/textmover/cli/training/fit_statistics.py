@@ -28,8 +28,6 @@ STATISTICS: dict[str, tuple[str, str, Any]] = {
 def run(options: argparse.Namespace) -> None:
     """Fit a statistic on the texts that the options name, and save it."""
     output = check_output(options.output, options.data, (".safetensors",))
-    if options.split is not None and options.column is None:
-        raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
     with errors_with_flag_names({"column": "--column"}):
         texts_by_file = [read_texts(path, options.column, split=options.split or "train") for path in options.data]
     texts = [text for file_texts in texts_by_file for text in file_texts]
