@@ -25,7 +25,7 @@ from textmover.meta_evaluation.statistics.score_arrays import (
     paired_scores,
     restore_ties,
 )
-from textmover.types import InputError, View, plural
+from textmover.types import InputError, View, fixed, plural
 from textmover.types.display import shown_tuple
 
 STATISTICS: Mapping[str, Callable[[Vector, Vector], Vector]] = {**CORRELATIONS, "accuracy": accuracy}
@@ -53,7 +53,7 @@ class SystemAgreement(NamedTuple):
     def view(self) -> View:
         """Show the value and the means of each system."""
         rows = list(zip(self.systems, self.metric_means, self.human_means, self.segments, strict=True))
-        headline = f"agreement {self.value:.4f} on {plural(len(rows), 'system')}"
+        headline = f"agreement {fixed(self.value, 4)} on {plural(len(rows), 'system')}"
         return View(headline, ("system", "metric", "people", "segments"), rows)
 
 
