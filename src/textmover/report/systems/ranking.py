@@ -153,10 +153,14 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
     if tested and min(tested) < FEW:
         remarks.append(f"Tests of fewer than {FEW} segments say little.")
     if ranking.agreement:
-        few = " (a correlation needs three systems)" if len(table.systems) < 3 else ""
+        values, why = ranking.agreement[place], ""
+        if math.isnan(values["accuracy"]):
+            why = " (the human scores of all systems are equal)"
+        elif math.isnan(values["pearson"]):
+            few = len(table.systems) < 3
+            why = " (a correlation needs three systems)" if few else " (the scores of all systems are equal)"
         remarks.append(
-            f"Agreement with human scores on {plural(len(table.systems), 'system')}: "
-            f"{_listed(ranking.agreement[place])}{few}."
+            f"Agreement with human scores on {plural(len(table.systems), 'system')}: {_listed(values)}{why}."
         )
     return remarks
 
