@@ -290,6 +290,10 @@ CASES = {
         --hypothesis-column hypothesys | 'hypothesys' … did you mean 'hypothesis'?
         --reference-column ref | 'ref' … set `--reference-column`
         --group language | 'language' … set `--group`
+        --metric-column lp other | one value after --metric-column, but also got other: repeat --metric-column before
+        --group lp other --samples 20 | one value after --group, but also got other: repeat --group before each value
+        --model twmd --against=m m | Expected nothing more, but got m
+        --samples 20 30 | Expected nothing more, but got 30
         --baselines chrf --item-column gone | set `--item-column` to the name
         --baselines chrf --system-column gone | set `--system-column` to the name
         --baselines chrf --metric-column gone | set `--metric-column` to the name
@@ -313,6 +317,7 @@ CASES = {
         --scores odd.txt | in line 4 of odd.txt, but got 'good'
         --model twmd --lower-is-better twmd | to name scores of --scores or --metric-column, but got twmd""",
     "sweep": """
+        --data ratings.tsv --field layer=1 temperature=.1 | after --field, but also got temperature: repeat --field
          | Expected --data, --field, but got none
         --seed -1 | Expected --seed to be at least 0, but got -1
         --data empty.tsv --field temperature=0.1 | is empty

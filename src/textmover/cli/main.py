@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from textmover._version import __version__
-from textmover.cli.argparse_messages import SYNONYMS, add_input_hint, did_you_mean, reworded
+from textmover.cli.argparse_messages import SYNONYMS, add_input_hint, add_option_hint, did_you_mean, reworded
 from textmover.cli.options.help_files import SingleOption, add_options
 from textmover.runs.exit_codes_and_signals import exit_code_context, open_streams, set_up_logging, sigterm_as_interrupt
 
@@ -100,7 +100,8 @@ class Parser(argparse.ArgumentParser):
             if message == "Expected COMMAND, but got none" and self.arguments:
                 near = did_you_mean(self.arguments[0], [*COMMANDS, *self._option_string_actions])
                 message = f"Expected a command, but got {self.arguments[0]}{near}"
-        message = add_input_hint(message, self.arguments[1:], (self.subparser or self)._option_string_actions)
+        actions = (self.subparser or self)._option_string_actions
+        message = add_option_hint(add_input_hint(message, self.arguments[1:], actions), self.arguments[1:], actions)
         option = self._option_string_actions.get(message.partition(" to ")[0].removeprefix("Expected "))
         everything = "-all" * (getattr(option, "help", "") == argparse.SUPPRESS)
         self.exit(2, f"textmover: {message} (see `{prog} --help{everything}`)\n")
