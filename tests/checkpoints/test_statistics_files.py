@@ -1,12 +1,14 @@
 """Statistics as files: the same values come back, and only into a metric that they were fitted for."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from textmover.checkpoints.citations import cited
 from textmover.checkpoints.statistics_files import load_statistics, save_statistics, size_of, unfitted_statistics
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.types import InputError
@@ -316,6 +318,24 @@ def test_a_checkpoint_takes_statistics_too(everything, files, tiny_metric, tmp_p
     folder = save_checkpoint(tiny_metric(), tmp_path / "saved", card="")
     scorer = Scorer.from_pretrained(folder, centering="corpus", statistics=files["mean"])
     assert scorer.score(HYPOTHESES, REFERENCES).scores.tolist() == scores(fitted(tiny_metric, centering="corpus"))
+
+
+def test_a_checkpoint_and_its_statistics_are_read_once(files, tiny_metric, tmp_path, monkeypatch):
+    from textmover.checkpoints import checkpoint_files, statistics_files
+
+    folder = save_checkpoint(tiny_metric(), tmp_path / "saved", card="")
+    monkeypatch.setattr("textmover.checkpoints.hub.released_metrics", lambda: {"ours": folder})
+    opened = []
+    for module, name in ((statistics_files, "safe_open"), (checkpoint_files, "file_sha256")):
+        opener = getattr(module, name)
+        counted = lambda path, opener=opener, **options: opened.append(Path(path)) or opener(path, **options)  # noqa: E731
+        monkeypatch.setattr(module, name, counted)
+    scorer = Scorer.from_pretrained("ours", centering="corpus", statistics=files["mean"])
+    assert "release" not in scorer.signature.entries
+    cited("ours", centering="corpus")
+    assert files["mean"] in opened
+    assert folder / "model.safetensors" in opened
+    assert len(opened) == len(set(opened))
 
 
 def test_a_part_of_the_statistics_is_fitted_on_request(files, tiny_metric):

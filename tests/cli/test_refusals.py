@@ -145,12 +145,13 @@ CASES = {
         --output new.html --format text | to end in .txt with --format text, but got new.html: rename it, or remove
         --output new.csv | .txt, .json, .tex, .html, .htm, but got new.csv: rename it.
         --output new.csv --format json | to end in .json with --format json, but got new.csv: rename it.
-        --split x | together with --data
+        --split x | that has splits, such as hub:owner/name, but got h.txt: leave it out
         --lower-is-better | together with --scores
         --score-columns a | together with --scores""",
     "compare --scores": """
         one.txt | Expected the scores of two systems, but got those of one.txt alone
         . | .
+        wide.csv --split test | `--split` together with a data set that has splits … but got wide.csv
         wide.csv --score-columns a c | set `--score-columns` to the names of the right ones
         wide.csv --score-columns a | those of a alone
         commas.tsv --score-columns a b | but got 'a,b', separated by commas: rename it to end in .csv.
@@ -253,7 +254,7 @@ CASES = {
         -i samples.txt short.txt | the same number of lines in each file
         -i samples.txt samples.jsonl | Expected one text a line, but samples.jsonl is a table
         -i samples.txt --num-candidates 4 --weights-column p | `--weights-column` together
-        -i samples.txt --num-candidates 4 --split x | `--split` together with --data
+        -i samples.txt --num-candidates 4 --split x | splits, such as hub:owner/name, but got samples.txt
         --data gone.jsonl | gone.jsonl, but there is none: correct
         --data breaks.jsonl | texts without line breaks for --format text, but got one in breaks.jsonl, line 1
         --data breaks.jsonl --format tsv | without tabs and line breaks""",
@@ -283,11 +284,16 @@ CASES = {
         --data ratings.tsv flat.tsv --scores flat:m=one.txt | Expected 4 scores in one.txt, one for each text of flat
         --data few.tsv flat.tsv --model never-loaded --against chrff | `--against` to be one of never-loaded for few""",
     "evaluate --data ratings.tsv": """
+        --split test | `--split` together with a data set that has splits … but got ratings.tsv: leave it out
         --baselines chrF | but got chrF: did you mean chrf?
         --score-column rating | in ratings.tsv … 'lp', 'hypothesis', 'reference', 'score' … 'rating' … `--score-
         --hypothesis-column hypothesys | 'hypothesys' … did you mean 'hypothesis'?
         --reference-column ref | 'ref' … set `--reference-column`
         --group language | 'language' … set `--group`
+        --metric-column lp other | one value after --metric-column, but also got other: repeat --metric-column before
+        --group lp other --samples 20 | one value after --group, but also got other: repeat --group before each value
+        --model twmd --against=m m | Expected nothing more, but got m
+        --samples 20 30 | Expected nothing more, but got 30
         --baselines chrf --item-column gone | set `--item-column` to the name
         --baselines chrf --system-column gone | set `--system-column` to the name
         --baselines chrf --metric-column gone | set `--metric-column` to the name
@@ -311,6 +317,7 @@ CASES = {
         --scores odd.txt | in line 4 of odd.txt, but got 'good'
         --model twmd --lower-is-better twmd | to name scores of --scores or --metric-column, but got twmd""",
     "sweep": """
+        --data ratings.tsv --field layer=1 temperature=.1 | after --field, but also got temperature: repeat --field
          | Expected --data, --field, but got none
         --seed -1 | Expected --seed to be at least 0, but got -1
         --data empty.tsv --field temperature=0.1 | is empty
@@ -391,7 +398,7 @@ CASES = {
         --degrees much | `--degrees` to be whole numbers from 1 on, or 'all'
         --types passive | Expected --parser NAME for type passive
         --types substitute | Expected --neighbours ENCODER for type substitute
-        --split test | Expected `--split` together with --column
+        --split test | Expected `--split` together with a data set that has splits … but got texts.txt: leave it out
         -o out.csv | Expected `--output` to end in .tsv, .jsonl
         -o texts.txt --format tsv | but got the input texts.txt
         --parser none | Expected a parser, but got none: train one.
@@ -408,6 +415,7 @@ CASES = {
         -i table.tsv --column text --reference-column ref | Expected a column 'ref'
         -i table.tsv --set no-set | no-set""",
     "robustness -i texts.txt": """
+        --split test | `--split` together with a data set that has splits … but got texts.txt
         --model no-model | no-model
         --models twmd twmd | Expected each metric once, but got 'twmd' twice
         --baselines best | Expected --baselines to be one of
@@ -462,7 +470,7 @@ CASES = {
     "fit-mean --output x.safetensors": """
         --data table.tsv | name it with `--column`
         --data table.tsv --column texts | set `--column` to the name
-        --data h.txt --split test | `--split` together with --column
+        --data table.tsv --column text --split test | `--split` together with a data set … but got table.tsv
         --data - --column text | standard input (-): leave `--column` out
         --data h.txt --fit-on h.txt | Expected known options, but got --fit-on, an option of `score`
         --data h.txt --encoder encoder --centering sentence | leave it out, or give corpus

@@ -1,5 +1,6 @@
 import math
 import re
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -442,15 +443,39 @@ def hypotheses(segments):
     return [int(one.hypothesis[1:]) for one in segments]
 
 
-def test_each_part_is_of_its_own_split(saved):
+def test_each_part_is_of_its_own_split(saved, ratings):
     data = ready(RatingsDataModule([saved], validation=[saved]))
     assert hypotheses(data.segments) == list(range(40))
     assert hypotheses(data.parts[HELD_BACK]) == list(range(40, 50))
     data = ready(RatingsDataModule([saved], validation=[f"hub:{saved}"], split="validation", validation_split="test"))
     assert hypotheses(data.segments) == list(range(40, 50))
     assert hypotheses(data.parts[HELD_BACK]) == list(range(50, 60))
+    assert (
+        len(ready(RatingsDataModule([saved, ratings], validation=[ratings], scales="as-is", split="test")).segments)
+        == 10 + 180
+    )
     with pytest.raises(InputError, match="a split 'dev', but got"):
         ready(RatingsDataModule([saved], validation=[saved], validation_split="dev"))
+
+
+@pytest.mark.parametrize(
+    ("module", "splits", "got"),
+    [
+        (RatingsDataModule, {"split": "test"}, "`split` .*ratings.tsv"),
+        (RatingsDataModule, {"validation": True, "validation_split": "test"}, "`validation_split` .*ratings.tsv"),
+        (RatingsDataModule, {"validation_split": "test"}, "`validation_split` .* none"),
+        (partial(LabelsDataModule, task="mnli"), {"validation_split": "test"}, "`validation_split` .* none"),
+        (partial(ParaphrasesDataModule, task="mrpc"), {"split": "dev"}, "`split` .*ratings.tsv"),
+        (PerturbedDataModule, {"column": "reference", "split": "dev"}, "`split` .*ratings.tsv"),
+    ],
+)
+def test_a_split_of_files_without_splits_is_refused(ratings, module, splits, got):
+    splits = {name: [ratings] if one is True else one for name, one in splits.items()}
+    with pytest.raises(InputError, match=f"Expected {got}: leave it out"):
+        module([ratings], **splits).setup()
+    with pytest.raises(InputError, match=r"Expected `split` .*ratings.tsv: leave it out"):
+        read_pairs(PairFile(ratings, split="dev"))
+    assert read_pairs(PairFile(ratings))
 
 
 def test_the_pairs_to_leave_out_are_those_of_the_test_split_unless_said_otherwise(saved):

@@ -314,6 +314,18 @@ class TestLeftOut:
         assert math.isnan(result.metric("b").by_group["flat"])
         assert not math.isnan(result.metric("a").by_group["flat"])
 
+    @pytest.mark.parametrize(
+        ("statistic", "reason"),
+        [("soft-accuracy", "all ratings are equal"), *((one, "the mean ratings of its systems are all equal")
+                                                       for one in ("pearson", "accuracy"))],
+    )  # fmt: skip
+    def test_a_group_of_equal_ratings_orders_no_systems(self, statistic, reason):
+        judgements, metrics = judged()
+        ratings = np.where(np.array(judgements.groups) == "group 0", 3.0, judgements.ratings["score"])
+        equal = dataclasses.replace(judgements, ratings={"score": ratings})
+        result = evaluate(equal, metrics, Protocol(statistic, "systems"), samples=20, permutations=20)
+        assert result.excluded == (("group 0", reason, 40),)
+
     def test_a_metric_without_any_value_spares_the_others(self):
         judgements, metrics = judged()
         constant = MetricScores("constant", np.full(len(judgements), 0.3))

@@ -496,6 +496,18 @@ def test_options_that_do_not_fit(refused, texts, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("rank", "said"), [("0", 1), ("1", 0)])
+def test_options_are_refused_without_lightning_and_by_one_process(texts, rank, said):
+    script = (
+        "import sys; from textmover.cli.main import main; code = main(sys.argv[1:]); "
+        "sys.exit(code + 10 * any(one.startswith(('lightning', 'pytorch_lightning')) for one in sys.modules))"
+    )
+    arguments = [sys.executable, "-c", script, "score", "-i", *map(str, texts), "--devices", "2"]
+    process = started(arguments, {"RANK": rank})
+    assert process.communicate(timeout=PATIENCE)[1].count("Expected --output FILE or FOLDER/") == said
+    assert process.returncode == 2
+
+
 @pytest.mark.slow
 def test_one_process_needs_no_lightning(tiny_encoder, texts):
     code = (

@@ -91,6 +91,13 @@ def test_a_result_is_a_few_lines_and_a_table(results, name):
     assert ("<iframe" in page) is (name == "explanation")
 
 
+def test_zero_has_no_minus_sign():
+    scores = SegmentScores.from_values({"score": np.array([-1e-5, 0.0])}, Signature({}), {})
+    compared = compare_systems({"a": [-1e-5, 0.0], "b": [0.0, 0.0]}, samples=20, trials=20)
+    shown = (scores, compared, MetricScores("m", [-1e-5]))
+    assert [repr(one) for one in shown if "-0.0" in repr(one)] == []
+
+
 def test_cells_are_one_line_and_harmless():
     class Odd(Shown):
         def view(self) -> View:

@@ -15,7 +15,7 @@ from textmover.app.annotation_session import Session
 from textmover.app.html import escape, notice
 from textmover.app.score_tab import Explorer, score_table
 from textmover.meta_evaluation.agreement.annotators import Level
-from textmover.types import InputError, SourcedReferences, isolated, plural
+from textmover.types import InputError, SourcedReferences, fixed, isolated, plural
 
 FEW_ITEMS = 30  # with fewer common texts, statistics are unreliable
 FEW_RATINGS = 100  # with fewer rated texts, training gains little, see docs/own-ratings.md
@@ -149,7 +149,7 @@ def _pairs_table(agreements: Sequence[annotation.CriterionAgreement]) -> str:
 
 
 def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+    return "–" if math.isnan(value) else fixed(value, 2).replace("-", "−")
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int) -> str:

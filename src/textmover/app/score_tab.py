@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from textmover.app.html import escape, notice
 from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
 from textmover.presets import PRESETS
-from textmover.types import InputError, SourcedReferences
+from textmover.types import InputError, SourcedReferences, fixed
 from textmover.types.word_splitting import text_words
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _table_row(row: MetricRow) -> str:
         name += '<span class="tm-tag">lower is better</span>'
     if row.note:
         name += f'<span class="tm-tag">{escape(row.note)}</span>'
-    numbers = {one: f"{value:.3f}".replace("-", "−") for one, value in row.values.items()}
+    numbers = {one: fixed(value, 3).replace("-", "−") for one, value in row.values.items()}
     cells = "".join(f'<td class="tm-n">{numbers.get(one, "")}</td>' for one in ("precision", "recall", "f"))
     return f'<tr>{name}</td><td class="tm-n tm-main">{numbers["score"]}</td>{cells}</tr>'
 

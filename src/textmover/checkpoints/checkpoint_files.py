@@ -123,6 +123,12 @@ def check_checkpoint(folder: Path) -> dict[str, Any]:
     return entries
 
 
+def saved_config(folder: Path) -> Any:
+    """Return the metric's configuration from a checkpoint, whose files are not verified."""
+    entries = _read_config(folder)
+    return KINDS[entries["kind"]].config_class.from_dict(entries["metric"])
+
+
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.is_file():

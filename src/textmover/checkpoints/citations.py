@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from textmover._version import __version__
-from textmover.checkpoints.checkpoint_files import check_checkpoint
+from textmover.checkpoints.checkpoint_files import saved_config
 from textmover.checkpoints.loading import checkpoint_folder
 from textmover.modules.config import MetricConfig
-from textmover.presets import KINDS, PRESETS, preset_config
+from textmover.presets import PRESETS, preset_config
 from textmover.rome.config import RomeConfig
 from textmover.safe_reading import read_yaml
 
@@ -110,10 +110,7 @@ def bibtex(several: Iterable[Cited]) -> str:
 def configuration(name: str | Path, revision: str | None = None, **overrides: Any) -> Any:
     """Return the configuration of a metric without loading its weights."""
     folder = checkpoint_folder(name, revision)
-    if folder is None:
-        return preset_config(str(name), **overrides)
-    entries = check_checkpoint(folder)
-    return KINDS[entries["kind"]].config_class.from_dict(entries["metric"]).override(**overrides)
+    return preset_config(str(name), **overrides) if folder is None else saved_config(folder).override(**overrides)
 
 
 Part = tuple[str, "Sequence[str] | None"]  # component and BibTeX keys; ``None`` if it has no entry

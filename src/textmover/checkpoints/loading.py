@@ -23,6 +23,7 @@ from textmover.checkpoints.checkpoint_files import (
     nested_loading,
     read_classifier_config,
     read_weights,
+    saved_config,
 )
 from textmover.checkpoints.encoder_state import trained_encoder
 from textmover.checkpoints.hub import check_known, is_metric, local_folder, released_folder
@@ -148,16 +149,14 @@ def load_metric(
 
 def changes(folder: Path, overrides: Mapping[str, Any]) -> bool:
     """Return whether overrides change the configuration of a checkpoint."""
-    entries = check_checkpoint(folder)
-    kind: Any = KINDS[entries["kind"]]
-    saved = kind.config_class.from_dict(entries["metric"])
+    saved = saved_config(folder)
     return bool(saved.override(**overrides) != saved)
 
 
 def warn_of_scale(folder: Path, metric: Any, overrides: Mapping[str, Any]) -> None:
     """Warn if overrides change scores before the calibration or baseline that the checkpoint keeps for them."""
     config, parts = metric.config, {"calibration": "calibrate", "baseline": "rescale"}
-    saved = type(config).from_dict(check_checkpoint(folder)["metric"])
+    saved = saved_config(folder)
     kept = [part for part, field in parts.items() if getattr(saved, field, False) and getattr(config, field)]
     changed = [one for one in overrides if one not in AFTER_SCALE and getattr(saved, one) != getattr(config, one)]
     if kept and changed:

@@ -109,7 +109,11 @@ def read_statistics(*paths: Path | str) -> dict[str, _SavedStatistic]:
 
 def load_statistics(metric: SegmentMetric, *paths: Path | str) -> None:
     """Load saved statistics into a metric; on error, the metric is not changed."""
-    saved = read_statistics(*paths)
+    take_statistics(metric, read_statistics(*paths))
+
+
+def take_statistics(metric: SegmentMetric, saved: dict[str, _SavedStatistic]) -> None:
+    """Load statistics that :func:`read_statistics` read; on error, the metric is not changed."""
     current = metric.statistics
     for name, one in saved.items():
         if name not in current:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 ARGPARSE = {
     r"the following arguments are required: (.*)": "Expected {0}, but got none",
@@ -44,6 +45,18 @@ def reworded(message: str, known: Collection[str] = ()) -> str:
             near = difflib.get_close_matches(words[1].lower(), words[2].split(", "), 1) if len(words) == 3 else []
             result = sentence.format(*words) + (f": did you mean {near[0]}?" if near else "")
             return result + (did_you_mean(re.split("[ =]", words[0])[0], known) if "known options" in result else "")
+    return message
+
+
+def add_option_hint(message: str, given: Sequence[str], actions: Mapping[str, argparse.Action]) -> str:
+    """Say what to do about a second value of an option that may be repeated with one value each."""
+    found, option = re.match(r"Expected nothing more, but got ([^:]+)", message), ""
+    word = found[1] if found else None
+    for name in (one.partition("=")[0] for one in given):
+        option = name if name in actions else option
+        action = actions.get(option)
+        if name == word and isinstance(action, argparse._AppendAction) and action.nargs is None:
+            return f"Expected one value after {option}, but also got {word}: repeat {option} before each value"
     return message
 
 

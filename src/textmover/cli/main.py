@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from textmover._version import __version__
-from textmover.cli.argparse_messages import SYNONYMS, add_input_hint, did_you_mean, reworded
+from textmover.cli.argparse_messages import SYNONYMS, add_input_hint, add_option_hint, did_you_mean, reworded
 from textmover.cli.options.help_files import SingleOption, add_options
 from textmover.runs.exit_codes_and_signals import exit_code_context, open_streams, set_up_logging, sigterm_as_interrupt
 
@@ -100,7 +100,8 @@ class Parser(argparse.ArgumentParser):
             if message == "Expected COMMAND, but got none" and self.arguments:
                 near = did_you_mean(self.arguments[0], [*COMMANDS, *self._option_string_actions])
                 message = f"Expected a command, but got {self.arguments[0]}{near}"
-        message = add_input_hint(message, self.arguments[1:], (self.subparser or self)._option_string_actions)
+        actions = (self.subparser or self)._option_string_actions
+        message = add_option_hint(add_input_hint(message, self.arguments[1:], actions), self.arguments[1:], actions)
         option = self._option_string_actions.get(message.partition(" to ")[0].removeprefix("Expected "))
         everything = "-all" * (getattr(option, "help", "") == argparse.SUPPRESS)
         self.exit(2, f"textmover: {message} (see `{prog} --help{everything}`)\n")
@@ -140,13 +141,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
         run = options.run or import_module(f"textmover.cli.{COMMANDS[command][0]}").run
         from textmover.files import take_written  # late: imports NumPy, which help does not need
-        from textmover.readers.column_flags import check_inputs_once
+        from textmover.readers.column_flags import check_inputs
 
         take_written()  # of an earlier command in this process
         with contextlib.nullcontext() if command in UNTERMINABLE else sigterm_as_interrupt():
             outcome.judges = bool(getattr(options, "fail_on", None) or getattr(options, "fail_if_worse", None))
             try:
-                check_inputs_once(options)
+                check_inputs(options)
                 outcome.code = run(options) or 0
                 outcome.judges = False
             finally:

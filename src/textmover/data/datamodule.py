@@ -16,7 +16,7 @@ from textmover.data.rating_scales import Annotators, Scales, beyond_range, on_on
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, partition, share_note, split_held_back
 from textmover.data.training_sources import RatedSource, Source, Tokenize, check_judged, check_least
 from textmover.readers.segments import Columns, read_segments
-from textmover.readers.tables import named_tables, rows_where
+from textmover.readers.tables import check_split, named_tables, rows_where
 from textmover.types import InputError, Segment
 from textmover.types.argument_checks import CheckedArguments
 
@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 Kind = TypeVar("Kind", bound=Source[Any])
 Unusable = Literal["refuse", "leave-out"]
+
+SPLITS = {"split": ("train",), "validation_split": ("validation", "validation_matched")}
+"""Default values of the arguments that name splits of a hub data set."""
 
 HELD_BACK, HELD_OUT = "held-back", "held-out"  # evaluation parts: by a hash of the reference, and by group
 
@@ -53,6 +56,8 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         check_least(0, seed=seed or 0)
         self._tables = {name: one for field in files for name, one in named_tables(files[field], field).items()}
         self.files = list(self._tables)
+        self.splits: tuple[str, ...] = ()  # of the files, and of the validation files if there are any
+        self.validation_files: list[str] = []
         self.batch_size, self.validation_batch_size = batch_sizes
         check_least(1, batch_size=self.batch_size, validation_batch_size=self.validation_batch_size)
         self._seed, self.workers, self.notice = seed, workers, notice
@@ -85,6 +90,9 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
     def setup(self, stage: str | None = None) -> None:
         """Read the files on the first call."""
         if not self.sources:
+            files = (self.files, self.validation_files)
+            for (name, defaults), split, paths in zip(SPLITS.items(), self.splits, files, strict=False):
+                check_split(name, split, paths, defaults)
             self.sources = {source.name: source for source in self.read()}
 
     @property

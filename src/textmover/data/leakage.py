@@ -13,7 +13,7 @@ from itertools import chain
 
 from textmover.data.split import Item, normalise_reference
 from textmover.readers.segments import Columns, read_segments
-from textmover.readers.tables import MemoryTable, open_tables, rows_where
+from textmover.readers.tables import MemoryTable, check_split, open_tables, rows_where
 from textmover.types import InputError, plural
 from textmover.types.segments import ComparedText
 
@@ -64,6 +64,7 @@ def read_pairs(file: PairFile) -> set[Pair]:
     """Return the normalised, unordered pairs of a file."""
     first, second = file.columns
     columns = Columns(first, second, score=None, groups=tuple(file.where))
+    check_split("split", file.split, [file.path], ["test"])
     segments = rows_where(read_segments(file.path, columns, split=file.split), file.where, file.path)
     return {normalised_pair(segment.hypothesis, segment.references[0]) for segment in segments}
 

@@ -151,7 +151,7 @@ class ParaphrasesDataModule(SourcesDataModule):
                 "rows with `where`."
             )
         check_least(2, batch_size=batch_size, validation_batch_size=validation_batch_size)
-        self.task, self.split = task, split
+        self.task, self.splits = task, (split,)
         self.where, self.without = where or {}, list(without or [])
         self.negatives, self.mining, self.held_back, self.most = negatives, mining, held_back, most
 
@@ -194,11 +194,11 @@ class ParaphrasesDataModule(SourcesDataModule):
         if self.task is None:
             first, second = self.columns.texts
             columns = Columns(first, second, score=None, groups=self.columns.groups)
-            rows = rows_where(read_segments(name, columns, split=self.split), self.where, name)
+            rows = rows_where(read_segments(name, columns, split=self.splits[0]), self.where, name)
             pairs = [(row.hypothesis, row.references[0]) for row in rows]
         else:
             names = label_names(self.task, None)
-            items, _ = read_labelled(name, self.columns, names, split=self.split)
+            items, _ = read_labelled(name, self.columns, names, split=self.splits[0])
             paraphrase_class = names.classes.index(str(TASKS[self.task].paraphrase))
             labelled = rows_where(items, self.where, name)
             pairs = [(row.texts[0], row.texts[1]) for row in labelled if row.label == paraphrase_class]

@@ -30,7 +30,7 @@ from textmover.report import Line, Panel, draw_panels
 from textmover.report.table_formats import number
 from textmover.scoring.scorer import Scorer
 from textmover.terminal import AdvancePart
-from textmover.types import InputError, TokenTrait, check_choice, check_whole, plural
+from textmover.types import InputError, TokenTrait, check_choice, check_whole, fixed, plural
 
 CENTERINGS = ("none", "dimension", "sentence", "corpus")
 """Means that can be subtracted, except that of a batch, which only approximates the corpus mean in training."""
@@ -337,5 +337,5 @@ def _change(first: Estimate, last: Estimate) -> str:
     """
     change = last.mean - first.mean
     if not abs(change) > CONFIDENCE * math.hypot(first.error, last.error):
-        return f"stays ({change:+.3f}, within the error)"
-    return f"{'rises' if change > 0 else 'falls'} ({change:+.3f})"
+        return f"stays ({fixed(change, 3, plus=True)}, within the error)"
+    return f"{'rises' if change > 0 else 'falls'} ({fixed(change, 3, plus=True)})"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, check_statistic
 from textmover.meta_evaluation.statistics.score_arrays import Vector, as_vector
-from textmover.types import InputError, Judgements, Shown, View, plural
+from textmover.types import InputError, Judgements, Shown, View, fixed, plural
 
 LEVELS = {
     "per-group": "within each group, mean over groups",
@@ -146,7 +146,7 @@ class MetricScores(Shown):
     def view(self) -> View:
         """Show the number of scores and their mean."""
         known = self.scores[~np.isnan(self.scores)]
-        mean = f", mean {known.mean():.4f}" if len(known) else ""
+        mean = f", mean {fixed(known.mean(), 4)}" if len(known) else ""
         return View(f"{self.name}: {plural(len(known), 'score')}{mean}")
 
 
@@ -187,8 +187,8 @@ class MetricAgreement(Shown):
 
     def view(self) -> View:
         """Show the overall agreement and that of each group."""
-        interval = "" if math.isnan(self.low) else f" ({self.low:.4f} to {self.high:.4f})"
-        return View(f"{self.name}: {self.value:.4f}{interval}", ("group", "value"), list(self.by_group.items()))
+        interval = "" if math.isnan(self.low) else f" ({fixed(self.low, 4)} to {fixed(self.high, 4)})"
+        return View(f"{self.name}: {fixed(self.value, 4)}{interval}", ("group", "value"), list(self.by_group.items()))
 
     @property
     def better(self) -> bool | None:

@@ -27,12 +27,18 @@ COLUMN_FLAGS = {
 INPUTS = ("input", "hypotheses", "references", "sources", "data", "scores", "parses", "fit_on")  # options with files
 
 
-def check_inputs_once(options: argparse.Namespace) -> None:
-    """Raise an error if the options name an input twice that can be read only once, such as standard input."""
+def check_inputs(options: argparse.Namespace) -> None:
+    """Raise an error for an input that can be read once but is named twice, and for a split of tables without any."""
     from textmover.readers.lines import check_once
 
     values = [getattr(options, name, None) for name in INPUTS if name != "sources" or not getattr(options, "texts", ())]
     check_once([path for value in values for path in ([value] if isinstance(value, str) else value or ())])
+    if getattr(options, "split", None) is not None:
+        from textmover.readers.tables import check_split
+
+        given = (getattr(options, name, None) for name in ("data", "scores", "input", "hypotheses"))
+        if tables := next(filter(None, given), None):
+            check_split("--split", options.split, [tables] if isinstance(tables, str) else tables)
 
 
 def errors_with_flag_names(flags: Mapping[str, str] = COLUMN_FLAGS) -> AbstractContextManager[None]:

@@ -218,6 +218,20 @@ def _hub_table(name: str, split: str, wanted: Collection[str] | None) -> Table:
     return Table(name, "row", columns, enumerate(cells, start=1))
 
 
+def check_split(name: str, split: str | None, paths: Sequence[str], defaults: Collection[str] = ()) -> None:
+    """Raise an error for a split other than the defaults if no table has splits; ``name`` is its option."""
+    if split not in (None, *defaults) and not any(map(_has_splits, paths)):
+        raise InputError(
+            f"Expected `{name}` together with a data set that has splits, such as hub:owner/name, but got "
+            f"{paths[0] if paths else 'none'}: leave it out."
+        )
+
+
+def _has_splits(path: str) -> bool:
+    folder = Path(place_of(path).removeprefix(HUB_PREFIX))
+    return path.startswith(HUB_PREFIX) if not _is_saved_data_set(folder) else (folder / "dataset_dict.json").is_file()
+
+
 def _needed(columns: Sequence[str], wanted: Collection[str] | None) -> list[str]:
     return [column for column in columns if wanted is None or column in wanted]
 

@@ -20,8 +20,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.lines import refuse_read_once
@@ -38,6 +36,9 @@ from textmover.runs.shards.streaming import finish_shards, score_shard
 from textmover.scoring.cache.hidden_states import flush_all
 from textmover.types import InputError, plural
 
+RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
+"""Environment variables in which launchers pass the number of a process, in the order in which Lightning asks them."""
+
 LOCK_SECONDS = 1.0  # seconds to hold the lock of a dead first process, so that only one process prints the message
 
 
@@ -45,6 +46,8 @@ class Processes:
     """Processes that score together, started by a launcher (torchrun, SLURM, …) or by this class."""
 
     def __init__(self, devices: int, nodes: int, device: str | None = None) -> None:
+        from lightning_fabric import Fabric  # slow, and not needed to refuse options
+
         for name in ("pytorch_lightning", "lightning_fabric"):
             logging.getLogger(name).setLevel(logging.ERROR)
         accelerator = _choose_accelerator(device, devices)
@@ -251,7 +254,9 @@ def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target,
         _check_options(options, rows)
         processes = Processes(options.devices, options.num_nodes, options.device)
     except InputError:
-        if getattr(rank_zero_only, "rank", 0) == 0:
+        ranks = (os.environ[name] for name in RANKS if name in os.environ)
+        lightning = sys.modules.get("lightning_fabric.utilities.rank_zero")  # once imported, it knows more
+        if int(getattr(lightning.rank_zero_only, "rank", 0) if lightning else next(ranks, 0)) == 0:
             raise
         raise SystemExit(UNUSABLE) from None  # all processes have the same options, so one reports the error
     if not processes.first:

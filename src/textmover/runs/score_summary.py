@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from textmover.types import InputError, Signature, flagged, plural
+from textmover.types import InputError, Signature, fixed, flagged, plural
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Summary(ShardSummary):
         for system, mean, error in zip(self.systems, self.means, self.standard_errors, strict=True):
             of = f" of {system}" if len(self.systems) > 1 else ""
             error_text = "" if math.isnan(error) else f" ± {error:.4f} (standard error)"
-            lines.append(f"Mean{of}: {mean:.4f}{error_text}, {segments}")
+            lines.append(f"Mean{of}: {fixed(mean, 4)}{error_text}, {segments}")
         return lines
 
     @property

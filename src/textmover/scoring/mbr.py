@@ -17,6 +17,7 @@ from textmover.readers.candidates import Candidates
 from textmover.readers.segments import as_number
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import InputError, SegmentMetric, Shown, Signature, SourcedReferences, View, compared_texts, plural
+from textmover.types.display import fixed
 
 if TYPE_CHECKING:
     from textmover.modules.base_metric import ConfiguredMetric
@@ -56,7 +57,8 @@ class Choice(Shown):
 
     def view(self) -> View:
         """Show the chosen candidate."""
-        return View(f"candidate {self.index + 1} of {len(self.utilities)}, utility {self.utility:.4f}: {self.text}")
+        utility = fixed(self.utility, 4)
+        return View(f"candidate {self.index + 1} of {len(self.utilities)}, utility {utility}: {self.text}")
 
 
 @dataclass(frozen=True, repr=False)

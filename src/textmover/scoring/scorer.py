@@ -15,7 +15,7 @@ from torch import nn
 
 from textmover.checkpoints.hub import default_metric, local_folder, released_folder
 from textmover.checkpoints.loading import changes, checkpoint_folder, load_metric, warn_of_scale
-from textmover.checkpoints.statistics_files import load_statistics, read_statistics
+from textmover.checkpoints.statistics_files import read_statistics, take_statistics
 from textmover.modules.devices import lasting, log_device, resolve_device
 from textmover.modules.encoder.pretrained import models_on_demand
 from textmover.modules.tokens.text_arguments import (
@@ -123,13 +123,13 @@ class Scorer(ScorerStatistics):
         target = resolve_device(device)
         check_backend(backend, target)
         files = (statistics,) if isinstance(statistics, (str, Path)) else statistics
-        read_statistics(*files)  # to refuse a bad file before the metric is loaded
+        given = read_statistics(*files)  # to refuse a bad file before the metric is loaded
         with torch.device("cpu"), models_on_demand():  # independent of torch's default device
             metric = load_metric(name, revision=revision, **overrides)
             checkpoint = checkpoint_folder(name, revision)
             if checkpoint is not None and overrides:
                 warn_of_scale(checkpoint, metric, overrides)
-        load_statistics(metric, *files)
+        take_statistics(metric, given)
         if isinstance(metric, nn.Module):
             metric.to(target)
         log_device(str(name), target)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from textmover.lazy import names_of
 from textmover.types.argument_checks import BOUNDS, ENCODER_BOUNDS, check_choice, check_share, check_whole
-from textmover.types.display import Shown, View, flagged, isolated, plural
+from textmover.types.display import Shown, View, fixed, flagged, isolated, plural
 from textmover.types.error_spans import (
     MQM_COSTS,
     SEVERITIES,
@@ -98,6 +98,7 @@ __all__ = [
     "check_whole",
     "compared_sides",
     "compared_texts",
+    "fixed",
     "flagged",
     "isolated",
     "needs_extra",

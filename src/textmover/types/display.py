@@ -25,6 +25,16 @@ def plural(count: int, one: str, several: str = "") -> str:
     return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
+def fixed(value: float, digits: int, *, plus: bool = False) -> str:
+    """Format a number with a fixed number of decimal places; zero never has a minus sign.
+
+    Example:
+        >>> fixed(-0.26, 1), fixed(0.5, 2, plus=True), fixed(-0.00004, 4), fixed(-0.0, 1, plus=True)
+        ('-0.3', '+0.50', '0.0000', '+0.0')
+    """
+    return f"{round(float(value), digits) + 0.0:{'+' if plus else ''}.{digits}f}"
+
+
 def isolated(sentence: str, names: Iterable[str]) -> str:
     """Isolate right-to-left names in an English sentence, so that a browser reorders nothing around them.
 
@@ -132,6 +142,6 @@ def _cell(value: object) -> str:
     """Format a value on one line: four decimals for floats, and no control characters."""
     if isinstance(value, float) and not math.isfinite(value):
         return "-"
-    text = f"{value:.4f}" if isinstance(value, float) else " ".join(str(value).split())
+    text = fixed(value, 4) if isinstance(value, float) else " ".join(str(value).split())
     text = without_controls(text)
     return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"

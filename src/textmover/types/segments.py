@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from textmover.types.display import MOST_ROWS, Shown, View, plural
+from textmover.types.display import MOST_ROWS, Shown, View, fixed, plural
 
 
 class InputError(ValueError):
@@ -246,7 +246,7 @@ class SegmentScores(Shown):
         values = self.values
         rows = list(zip(itertools.count(1), *(one[:MOST_ROWS].tolist() for one in values.values()), strict=False))
         return View(
-            f"{plural(len(self), 'score')}, mean {self.mean:.4f}{counts}", ("segment", *values), rows, len(self)
+            f"{plural(len(self), 'score')}, mean {fixed(self.mean, 4)}{counts}", ("segment", *values), rows, len(self)
         )
 
     @classmethod

@@ -203,6 +203,15 @@ def test_lower_is_better_and_a_file_for_each_system(run, write):
     assert "two against one: +0.2500" in run("compare", "--scores", one, other, *FEW).out
 
 
+@pytest.mark.parametrize("command", ["compare", "rank"])
+@pytest.mark.parametrize("form", ["text", "latex"])
+def test_zero_has_no_minus_sign(run, write, command, form):
+    rows = ["-1e-5,-2e-5,-0.0"] * 3 + ["-0.00002,-0.00001,0"] * 3
+    scores = write("scores.csv", ["a,b,c", *rows])
+    options = ("--lower-is-better", "--samples", 20, "--trials", 20, "--format", form)
+    assert "-0.0" not in run(command, "--scores", scores, *options).ok().out.replace("$-$", "-")
+
+
 def test_many_systems_are_told_each_beside_the_next(run, compared, write):
     rng = np.random.default_rng(0)
     base = rng.normal(size=40)

@@ -163,6 +163,22 @@ def test_systems_that_were_not_compared_have_no_rank(run, write):
     assert {one[1] for one in ranks} == {one[-1] for one in ranks} == {"-"}
 
 
+@pytest.mark.parametrize(
+    ("metric", "human", "found"),
+    [
+        (1, 0, "pairwise accuracy -, soft pairwise accuracy - (the human scores of all systems are equal)."),
+        (0, 0, "pairwise accuracy -, soft pairwise accuracy - (the human scores of all systems are equal)."),
+        (0, 1, "pairwise accuracy 0.000, soft pairwise accuracy 1.000 (the scores of all systems are equal)."),
+    ],
+)
+def test_agreement_with_equal_scores(run, write, metric, human, found):
+    write(
+        "long.csv", table_of(("x", name, n, metric * gain, human * gain) for name, gain in GAINS.items() for n in "12")
+    )
+    given = ["rank", "--data", "long.csv", *COLUMNS, "--group", "lp", "--score-column", "human", *FEW_DRAWS]
+    assert f"Agreement with human scores on 3 systems: Pearson -, Kendall -, {found}" in run(*given).ok().out
+
+
 def test_what_is_not_complete_is_said(run, write):
     rows = [row for row in made(size=40) if (int(row[2]) + ord(row[1])) % 3]
     rows += [("fi-en", "A", "1", 0.5, 0.5)]

@@ -245,8 +245,7 @@ def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path,
     ended = run(*arguments, "temperature=0.1,0.2,0.3,0.4")
     assert ended.code == code
     assert ended.out == ""
-    done = "2 of 4 settings are done; they are in ratings.sweep.partial.tsv."
-    assert ended.err.splitlines() == [done, "textmover: interrupted"]
+    assert ended.err == "textmover: interrupted: the scores so far are in ratings.sweep.partial.tsv\n"
     assert len((tmp_path / "ratings.sweep.partial.tsv").read_text().splitlines()) == 3
     assert (tmp_path / "ratings.sweep.tsv").read_text() == earlier
     assert run(*arguments, "temperature=0.1").code == 0

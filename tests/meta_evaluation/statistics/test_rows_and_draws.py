@@ -60,6 +60,8 @@ def test_accuracy(levels):
     expected = [accuracy_by_hand(one, other) for one, other in zip(x, y, strict=True)]
     np.testing.assert_allclose(accuracy(x, y), expected)
     assert np.isnan(accuracy(x[:, :1], y[:, :1])).all()
+    assert np.isnan(accuracy(x, 0 * y)).all()
+    assert (accuracy(0 * x, np.arange(7)) == 0).all()
     absent = np.where(np.arange(10)[:, None] == 4, np.nan, x)
     np.testing.assert_array_equal(accuracy(absent, absent), [np.nan if row == 4 else 1 for row in range(10)])
 

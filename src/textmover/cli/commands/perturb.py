@@ -30,8 +30,6 @@ def run(options: argparse.Namespace) -> None:
         return
     if options.input is None:
         raise InputError("Expected `--input FILE` with texts, but got none: name it ('-' is standard input).")
-    if options.split is not None and options.column is None:
-        raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
     form, target = options.format or "tsv", None
     if options.output is not None:
         target = check_output(options.output, [options.input])

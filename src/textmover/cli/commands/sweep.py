@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import logging
@@ -12,8 +13,9 @@ from pathlib import Path
 
 from textmover.cli.options.input_tables import read_tables
 from textmover.experiments import sweep
+from textmover.experiments.evaluation.metrics import KeptScores
 from textmover.experiments.evaluation.sets import partial_table
-from textmover.files import check_output, check_unnamed, write_output
+from textmover.files import atomic_file, check_output, check_unnamed, write_output
 from textmover.meta_evaluation.significance.bootstrap import undefined_draws
 from textmover.readers.public_sets.catalogue import place_of
 from textmover.report import check_matplotlib, report_files
@@ -22,9 +24,7 @@ from textmover.scoring.metric_field_options import given_fields, option_text
 from textmover.scoring.metric_set import Settings, scorers
 from textmover.scoring.scorer_from_options import take_by_language
 from textmover.terminal import print_table, progress_bars
-from textmover.types import Segment, plural
-
-logger = logging.getLogger(__name__)
+from textmover.types import InputError, Segment, plural
 
 OPTIMISTIC = (
     "The best of {n} settings was chosen on the ratings that it is judged on here, so its agreement is optimistic: "
@@ -79,20 +79,18 @@ def _judge_all(
 ) -> list[sweep.SettingResult]:
     """Write and return the results in the order of the grid; finished ones are in a table beside it until then."""
     done: dict[int, sweep.SettingResult] = {}
-    grid, kept = settings.grid, partial_table(table)
-    try:
-        with progress_bars(shown=not options.quiet) as advance:
-            for index, scorer in scorers(settings):
-                done[index] = sweep.judge(scorer, segments, grid[index], samples=options.samples, seed=options.seed)
-                write_output(sweep.as_table([done[one] for one in sorted(done)]), kept)
-                advance("settings", 1, len(grid))
-    except KeyboardInterrupt:
-        if done:
-            logger.warning("%d of %d settings are done; they are in %s.", len(done), len(grid), kept)
-        raise
-    results = [done[index] for index in range(len(grid))]
-    write_output(sweep.as_table(results), table)
-    kept.unlink()
+    grid, partial, kept = settings.grid, partial_table(table), KeptScores({})
+    with kept.told(), progress_bars(shown=not options.quiet) as advance:
+        for index, scorer in scorers(settings):
+            done[index] = sweep.judge(scorer, segments, grid[index], samples=options.samples, seed=options.seed)
+            with contextlib.suppress(InputError):  # a full disk does not end the work
+                with atomic_file(partial) as stream:
+                    stream.write(sweep.as_table([done[one] for one in sorted(done)]))
+                kept.written[partial] = None
+            advance("settings", 1, len(grid))
+        results = [done[index] for index in range(len(grid))]
+        write_output(sweep.as_table(results), table)
+    partial.unlink(missing_ok=True)
     return results
 
 

@@ -15,7 +15,7 @@ from textmover.readers.segments import read_texts
 from textmover.scoring.metric_field_options import field_flag, given_fields, option_text
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import build_scorer, take_by_language, take_default, warn_of_few
-from textmover.types import InputError, plural
+from textmover.types import InputError, fixed, plural
 
 STATISTICS: dict[str, tuple[str, str, Any]] = {
     "fit-idf": ("idf weights", "weights", "idf"),
@@ -28,8 +28,6 @@ STATISTICS: dict[str, tuple[str, str, Any]] = {
 def run(options: argparse.Namespace) -> None:
     """Fit a statistic on the texts that the options name, and save it."""
     output = check_output(options.output, options.data, (".safetensors",))
-    if options.split is not None and options.column is None:
-        raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
     with errors_with_flag_names({"column": "--column"}):
         texts_by_file = [read_texts(path, options.column, split=options.split or "train") for path in options.data]
     texts = [text for file_texts in texts_by_file for text in file_texts]
@@ -56,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
         recall, precision, f = scorer.metric.statistics["baseline"].state_dict()["values"].tolist()
         low, high = scorer.metric.range
         sys.stdout.write(
-            f"Baseline: recall {recall:.4f}, precision {precision:.4f}, F {f:.4f}.\n"
+            f"Baseline: recall {fixed(recall, 4)}, precision {fixed(precision, 4)}, F {fixed(f, 4)}.\n"
             f"Rescaled scores run from {low:.4g} to {high:.4g}; unrelated texts score about 0.\n"
         )
     sys.stdout.write(f"Score with it:\n  {_hint(options, changes, output)}\n")

@@ -97,7 +97,7 @@ class MadeErrorsDataModule(SentencesDataModule):
         self.pairs, self.without = list(pairs or []), list(without or [])
         texts = texts or [file.path for file in self.pairs]
         super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, NOTICE)
-        self.column, self.split, self.sentences, self.versions = column, split, sentences, versions
+        self.column, self.splits, self.sentences, self.versions = column, (split,), sentences, versions
         self.words, self.held_back = check_words(words, (4, 40)), held_back
         self.paraphrased, self.joined = check_share("paraphrased", paraphrased), check_share("joined", joined)
         self.types = check_kinds("types", types, DEFAULT, (*WRONG, *CLEAN))

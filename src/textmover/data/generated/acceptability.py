@@ -225,7 +225,7 @@ class AcceptabilityDataModule(SentencesDataModule):
         workers: int = 0,
     ) -> None:
         super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, NOTICE)
-        self.column, self.split, self.sentences = column, split, sentences
+        self.column, self.splits, self.sentences = column, (split,), sentences
         self.words, self.held_back = check_words(words, (3, 30)), held_back
         self.kinds = check_kinds("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)
         self.bare, self.labels = check_share("bare", bare), labels
@@ -244,7 +244,8 @@ class AcceptabilityDataModule(SentencesDataModule):
             "held-back sentences": f"{100 * self.held_back:g}% by a hash of their text",
         }
         if self.labels is not None:
-            (human,) = self.labels.read()
+            self.labels.setup()
+            (human,) = self.labels.sources.values()
             if not isinstance(human, LabelledSource) or human.classes != ACCEPTABILITY or human.pairs:
                 raise InputError(
                     f"Expected `labels` to hold single sentences of the classes {', '.join(ACCEPTABILITY)}, but got "

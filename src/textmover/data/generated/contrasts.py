@@ -23,7 +23,7 @@ from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.registry import all_perturbations
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.segments import Columns, read_segments
-from textmover.readers.tables import rows_where
+from textmover.readers.tables import check_split, rows_where
 from textmover.types import InputError, Segment, check_choice, check_share, plural
 
 # Kinds of damage that keep nearly every word but change the meaning.
@@ -140,6 +140,7 @@ def reworded_pairs(file: RewordedFile, words: tuple[int, int] = (5, 40)) -> list
     """Return the usable pairs of a file, one for each text, which is the reference."""
     text, rewording = file.columns
     columns = Columns(rewording, text, score=None, groups=(*file.where, *file.least), source=file.source)
+    check_split("split", file.split, [file.path], ["train"])
     rows = rows_where(read_segments(file.path, columns, split=file.split), file.where, file.path)
     pairs: dict[str, Segment] = {}
     for row in rows:

@@ -59,13 +59,12 @@ class SentencesDataModule(GeneratedDataModule):
     """Base of data modules that damage plain sentences by weighted kinds of damage."""
 
     column: str | None
-    split: str
     sentences: int | None
     words: tuple[int, int]
 
     def _sentences(self) -> tuple[list[str], list[str]]:
         """Return all distinct texts of the files, and the selected ones."""
-        texts = read_sentences(self.files, self.column, self.split)
+        texts = read_sentences(self.files, self.column, self.splits[0])
         return texts, taken_sentences(texts, self.words, self.sentences, self.seed)
 
 
@@ -158,7 +157,7 @@ class PerturbedDataModule(SentencesDataModule):
     ) -> None:
         notice = synthetic_notice("damaged sentences")
         super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, notice)
-        self.column, self.split, self.sentences, self.versions = column, split, sentences, versions
+        self.column, self.splits, self.sentences, self.versions = column, (split,), sentences, versions
         self.words, self.held_back = check_words(words, (4, 40)), held_back
         self.types = check_kinds("types", types, PERTURBATIONS, all_perturbations())
 

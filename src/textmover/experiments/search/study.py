@@ -24,7 +24,7 @@ from textmover.experiments.search.space import Choices, JudgedParts, Space, read
 from textmover.files import atomic_file
 from textmover.markdown_escaping import one_line
 from textmover.terminal import console, print_table
-from textmover.types import InputError, plural
+from textmover.types import InputError, fixed, plural
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class Search:
                 reason = self._one_trial(trial, values, run_trial)
                 self._write()
                 last = self.study.trials[trial.number]
-                shown = "" if last.value is None else f" {self.objective} {last.value:.4f}"
+                shown = "" if last.value is None else f" {self.objective} {fixed(last.value, 4)}"
                 chosen = ", ".join(f"{name}={_as_text(values[key])}" for key, name in _short_names(self.space).items())
                 why = f": {reason}" if reason else ""
                 line = f"Trial {trial.number + 1} of {trials}: {_state(last)}{shown} ({chosen}){why}"
@@ -206,7 +206,7 @@ class Search:
             recipe = placed(recipe, self.folder / "best", self.seeds[0], checkpoints=True)
             trial = f"trial {best.number + 1} of {len(self._finished())} by textmover search"
             command = f"textmover train --config {shlex.quote(str(self.folder / BEST))}"
-            write_recipe(recipe, self.folder / BEST, [f"{self.objective} {best.value:.4f}, {trial}", command])
+            write_recipe(recipe, self.folder / BEST, [f"{self.objective} {fixed(best.value, 4)}, {trial}", command])
 
     def print(self) -> None:
         """Print the trials, best first, and the command that trains with the best recipe."""
@@ -220,7 +220,7 @@ class Search:
         headers = ["trial", self.objective, *_short_names(self.space).values(), "state"]
         rows = []
         for trial in sorted(ended, key=lambda trial: (trial.value is None, sign * (trial.value or 0.0), trial.number)):
-            value = "-" if trial.value is None else f"{trial.value:.4f}"
+            value = "-" if trial.value is None else fixed(trial.value, 4)
             state = "best" if trial.number == best.number else _state(trial)
             rows.append([str(trial.number + 1), value, *self._cells(trial), state])
         print_table(headers, rows, numbers=headers[:-1], narrow=headers[:2])

@@ -168,7 +168,7 @@ class SystemAgreement(Agreement):
         if len(self.systems) < least:
             self.reason = f"fewer than {least} systems"
             return
-        if self.statistic != "accuracy" and self.human_means.min() == self.human_means.max():
+        if self.human_means.min() == self.human_means.max():
             self.reason = "the mean ratings of its systems are all equal"
             return
         means = tied_means(group.scores, self.systems.values())
@@ -222,8 +222,8 @@ class SoftSystemAgreement(Agreement):
         self.values, pairs, undefined = soft_accuracies(
             group.scores, group.human, group.items, group.systems, permutations, seed
         )
-        if not pairs:
-            self.reason = "no two systems have outputs for the same item"
+        if not pairs or group.human.min() == group.human.max():
+            self.reason = EQUAL if pairs else "no two systems have outputs for the same item"
             return
         self.excluded = tuple(
             Exclusion(f"{group.name} / {first} and {second}", "no item in common", 0) for first, second in undefined

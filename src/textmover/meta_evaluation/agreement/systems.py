@@ -25,7 +25,7 @@ from textmover.meta_evaluation.statistics.score_arrays import (
     paired_scores,
     restore_ties,
 )
-from textmover.types import InputError, View, plural
+from textmover.types import InputError, View, fixed, plural
 from textmover.types.display import shown_tuple
 
 STATISTICS: Mapping[str, Callable[[Vector, Vector], Vector]] = {**CORRELATIONS, "accuracy": accuracy}
@@ -37,7 +37,8 @@ class SystemAgreement(NamedTuple):
     """Agreement of mean system scores.
 
     Attributes:
-        value: The statistic; NaN for fewer than three systems (accuracy: two) or constant means (correlation).
+        value: The statistic; NaN for fewer than three systems (accuracy: two) or constant human means; a correlation
+            also for constant metric means.
         systems: Names of the systems, in order of first appearance.
         metric_means: Mean metric score of each system.
         human_means: Mean human score of each system.
@@ -53,7 +54,7 @@ class SystemAgreement(NamedTuple):
     def view(self) -> View:
         """Show the value and the means of each system."""
         rows = list(zip(self.systems, self.metric_means, self.human_means, self.segments, strict=True))
-        headline = f"agreement {self.value:.4f} on {plural(len(rows), 'system')}"
+        headline = f"agreement {fixed(self.value, 4)} on {plural(len(rows), 'system')}"
         return View(headline, ("system", "metric", "people", "segments"), rows)
 
 
@@ -61,7 +62,7 @@ class SoftPairwiseAccuracy(NamedTuple):
     """Soft pairwise accuracy.
 
     Attributes:
-        value: ``1 - mean |p_human - p_metric|`` over pairs of systems, in [0, 1]; NaN without pairs.
+        value: ``1 - mean |p_human - p_metric|`` over pairs of systems, in [0, 1]; NaN without pairs or differences.
         pairs: Number of pairs.
         undefined: Excluded pairs of systems that share no item.
     """
@@ -171,7 +172,7 @@ def soft_accuracies(
     known = ~np.isnan(target)
     undefined = tuple(pair for pair, shared in zip(itertools.combinations(names, 2), known, strict=True) if not shared)
     values = np.full(len(scores), np.nan)
-    if known.any():
+    if known.any() and human.min() < human.max():
         values = np.array([1 - np.abs(target - pairwise_p_values(one, cells, signs))[known].mean() for one in scores])
     return values, int(known.sum()), undefined
 

@@ -88,9 +88,9 @@ def kendall_c(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
 
 
 def accuracy(x: Vector, y: Vector) -> Vector:
-    """Compute the fraction of pairs within each row with the same order, ``mean [sign(Δx) = sign(Δy)]``; NaN stays."""
+    """Compute the share of pairs of each row in the order of ``y``; NaN for a constant ``y``, which orders none."""
     x, y = _pair_signs(x), _pair_signs(y)
-    alike = np.where(np.isnan(x + y), np.nan, x == y)
+    alike = np.where(np.isnan(x + y) | ~y.any(axis=-1, keepdims=True), np.nan, x == y)
     return alike.mean(axis=-1) if alike.shape[-1] else np.full(alike.shape[:-1], np.nan)
 
 

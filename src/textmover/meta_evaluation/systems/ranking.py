@@ -246,7 +246,7 @@ def ranking_agreement(
         higher_is_better: False for distances.
 
     Returns:
-        ``pearson``, ``kendall``, ``accuracy`` and ``soft-accuracy``; NaN for too few systems.
+        ``pearson``, ``kendall``, ``accuracy`` and ``soft-accuracy``; NaN for too few systems or constant ratings.
 
     Raises:
         InputError: If lists differ in length or contain NaN or infinity, or a system has two segments for an item.

@@ -19,7 +19,7 @@ from textmover.meta_evaluation.systems.paired_tests import (
     mean_intervals,
     randomise_pairs,
 )
-from textmover.types import InputError, Shown, View, plural
+from textmover.types import InputError, Shown, View, fixed, plural
 
 
 class SystemPair(NamedTuple):
@@ -91,8 +91,8 @@ class ComparedSystems(Shown):
 
     def view(self) -> View:
         """Show the systems, best first."""
-        bounds = [f"{low:.4f} to {high:.4f}" for low, high in zip(self.low, self.high, strict=True)]
-        rows = [(self.systems[one], str(self.ranks[one]), f"{self.means[one]:.4f}", bounds[one]) for one in self.order]
+        bounds = [f"{fixed(low, 4)} to {fixed(high, 4)}" for low, high in zip(self.low, self.high, strict=True)]
+        rows = [(self.systems[one], str(self.ranks[one]), fixed(self.means[one], 4), bounds[one]) for one in self.order]
         apart = sum(self.decision(pair).winner is not None for pair in self.pairs)
         size = f"{plural(len(self.systems), 'system')} on {plural(self.scores.shape[1], 'segment')}"
         headline = f"{size}; both tests find differences in {apart} of {plural(len(self.pairs), 'pair')}"

@@ -17,7 +17,7 @@ from textmover.report.explanation.page import frame, render_explanations
 from textmover.report.explanation.parts import flag_notes
 from textmover.report.figures.matplotlib_figures import FORMATS, check_matplotlib
 from textmover.report.table_formats import pick, plain
-from textmover.types import InputError, ParsedText, Shown, Signature, TextErrors, View
+from textmover.types import InputError, ParsedText, Shown, Signature, TextErrors, View, fixed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,7 +90,7 @@ class ExplainedMatch(Shown):
 
     def view(self) -> View:
         """Show the value and the size of its plan."""
-        return View(f"{self.name} {self.value:.4f} from a plan of {' × '.join(map(str, self.plan.shape))} words")
+        return View(f"{self.name} {fixed(self.value, 4)} from a plan of {' × '.join(map(str, self.plan.shape))} words")
 
     @property
     def contributions(self) -> np.ndarray:
@@ -195,11 +195,11 @@ class Explanation(Shown):
             best[one.hypothesis] = max(best.get(one.hypothesis, one), one, key=lambda pair: pair.mass)
         adds, words = self.adds("hypothesis").tolist(), self.hypothesis.words
         rows = [
-            (words[place], self.reference.words[one.reference], f"{one.similarity:.2f}", adds[place])
+            (words[place], self.reference.words[one.reference], fixed(one.similarity, 2), adds[place])
             for place, one in best.items()
         ]
         headers = ("word", "matched with", "cosine", "adds")
-        return View(f"score {self.score:.4f}  ({self.steps[-1].how})", headers, rows, notes=flag_notes(self))
+        return View(f"score {fixed(self.score, 4)}  ({self.steps[-1].how})", headers, rows, notes=flag_notes(self))
 
     @property
     def plan(self) -> np.ndarray | None:

@@ -25,6 +25,7 @@ from textmover.report.figures.matplotlib_figures import FORMATS as PICTURES
 from textmover.report.figures.matplotlib_figures import check_matplotlib
 from textmover.report.templating import check_jinja
 from textmover.terminal import console, print_table
+from textmover.types import fixed
 
 if TYPE_CHECKING:
     from textmover.report.explanation.explanations import ExplainedLine, ExplainedTrees, Explanation, SideName
@@ -43,14 +44,14 @@ def print_explanation(found: Explanation) -> None:
         _print_scale(found)
     if found.errors:
         print_marked(found.errors, "errors".ljust(LABEL))
-    _print_line("score", f"{found.score:.4f}  ({found.steps[-1].how})")
+    _print_line("score", f"{fixed(found.score, 4)}  ({found.steps[-1].how})")
     _print_line("adds up", decomposition(found, plain=True))
     if has_references:
-        listed = ", ".join(f"{value:.4f}" for value in found.reference_scores)
-        _print_line("references", f"{listed}: this is the best; all together {found.segment_score:.4f}")
+        listed = ", ".join(fixed(value, 4) for value in found.reference_scores)
+        _print_line("references", f"{listed}: this is the best; all together {fixed(found.segment_score or 0.0, 4)}")
     for note in flag_notes(found):
         _print_line("note", note)
-    steps = [(name, f"{value:.4f}", how) for name, value, how in found.steps[:-1]]
+    steps = [(name, fixed(value, 4), how) for name, value, how in found.steps[:-1]]
     if steps:
         sys.stdout.write("\n")
         print_table(("value", "", "what it is"), steps, numbers=("",), narrow=("value", ""))
@@ -125,7 +126,7 @@ def _print_words(found: Explanation) -> None:
     if found.pairs and found.pairs[0].penalty is not None:
         rows = []
         for one in found.pairs:
-            figures = (f"{one.similarity:.2f}", f"{one.penalty:.2f}", f"{one.mass:.3f}")
+            figures = (fixed(one.similarity, 2), f"{one.penalty:.2f}", f"{one.mass:.3f}")
             rows.append((words[one.hypothesis], targets[one.reference], *figures, adds[one.hypothesis]))
         headers = ("word", "aligned with", "cosine", "penalty", "mass", "   adds")
         print_table(headers, rows, numbers=headers[2:5])
@@ -133,7 +134,7 @@ def _print_words(found: Explanation) -> None:
         drawn = found.matches[-1].plan.sum(axis=0)
         partners = []
         for column, group in groupby(found.pairs, key=lambda one: one.hypothesis):
-            shares = (f"{targets[p.reference]} ({p.similarity:.2f}, {p.mass / drawn[column]:.0%})" for p in group)
+            shares = (f"{targets[p.reference]} ({fixed(p.similarity, 2)}, {p.mass / drawn[column]:.0%})" for p in group)
             partners.append((words[column], ", ".join(shares), adds[column]))
         print_table(("word", "matched with (cosine, share of mass)", "   adds"), partners, narrow=("word", "   adds"))
     _print_unmatched(found.compared_with, words, found.unmatched_hypothesis)
@@ -143,7 +144,7 @@ def _print_words(found: Explanation) -> None:
 def _contribution_cells(found: Explanation) -> list[str]:
     adds, stream = found.adds("hypothesis"), console()
     largest = float(abs(adds).max(initial=0))
-    numbers = [f"{value:.4f}".rjust(7) for value in adds]
+    numbers = [fixed(value, 4).rjust(7) for value in adds]
     if not stream.is_terminal or largest <= 0 or not stream.encoding.lower().startswith("utf"):
         return numbers
     halves = (divmod(round(2 * BAR * abs(float(value)) / largest), 2) for value in adds)

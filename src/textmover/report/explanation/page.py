@@ -16,7 +16,7 @@ from textmover.report.explanation.parts import blank_words, flag_notes, signed_t
 from textmover.report.figures.colours import SEQUENTIAL, step_of
 from textmover.report.figures.scales import signed
 from textmover.report.templating import render_page
-from textmover.types import InputError, plural
+from textmover.types import InputError, fixed, plural
 
 if TYPE_CHECKING:
     from textmover.report.explanation.explanations import ExplainedLine, Explanation, SideName
@@ -141,7 +141,7 @@ def _links(plan: np.ndarray, similarity: np.ndarray) -> str:
     mass = float(plan.sum())
     best = np.argsort(-plan, kind="stable")[:PARTNERS]
     partners = [int(one) for one in best if mass > 0 and plan[one] > MIN_MASS_RATIO * plan[best[0]]]
-    return " ".join(f"{one}:{round(100 * float(plan[one]) / mass)}:{float(similarity[one]):.2f}" for one in partners)
+    return " ".join(f"{one}:{round(100 * float(plan[one]) / mass)}:{fixed(similarity[one], 2)}" for one in partners)
 
 
 def _map(found: Explanation, most: int) -> str | None:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from textmover.types import fixed
+
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -50,10 +52,8 @@ def signed(value: float, digits: int, *, plus: bool = False) -> str:
     """
     if not math.isfinite(value):
         return "\N{EN DASH}"
-    text = f"{value:.{digits}f}"
-    if not text.strip("-0."):
-        return text.removeprefix("-")
-    return text.replace("-", MINUS) if text.startswith("-") else ("+" if plus else "") + text
+    text = fixed(value, digits, plus=plus)
+    return text.replace("-", MINUS) if text.strip("+0.") else text.removeprefix("+")
 
 
 def padded(values: ArrayLike, share: float = 0.0) -> tuple[float, float]:

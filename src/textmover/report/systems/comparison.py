@@ -21,7 +21,7 @@ from textmover.report.figures.evaluation_plots import shortened
 from textmover.report.figures.scales import Scale, padded
 from textmover.report.table_formats import Section, Table, json_text, latex, pick, print_named_rows
 from textmover.report.templating import interval_scale, picture, render_page
-from textmover.types import isolated, plural
+from textmover.types import fixed, isolated, plural
 
 FEW = 30  # with fewer segments, tests are unreliable: there are few permutations and distinct bootstrap samples
 MAX_SENTENCES = 15  # maximum pairs of systems that are all described: the pairs of six systems
@@ -76,7 +76,8 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
             sys.stdout.write(f"  reference: {shortened(one_line(reference) or '(empty)', LONGEST)}\n")
         for system in systems.best_first(segment):
             text = f": {shortened(one_line(row.hypotheses[system]) or '(empty)', LONGEST)}" if row.hypotheses else ""
-            sys.stdout.write(f"  {one_line(systems.systems[system])} {systems.scores[system, segment]:.3f}{text}\n")
+            score = fixed(systems.scores[system, segment], 3)
+            sys.stdout.write(f"  {one_line(systems.systems[system])} {score}{text}\n")
     if signature:
         sys.stderr.write(f"Signature: {comparison.signature}\nTests: {', '.join(comparison.tests)}\n")
 
@@ -112,11 +113,16 @@ def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
     if found.scores.shape[1] > 1:
         shown = (p_value(one.p_value, pair.least) for one in (pair.bootstrap, pair.randomisation))
         tests = "p {} (bootstrap), p {} (randomisation)".format(*shown)
+    difference, low, high = _gain(pair)
     return (
-        f"{pair.second} against {pair.first}: {pair.bootstrap.difference:+.4f} ({pair.bootstrap.low:+.4f} to "
-        f"{pair.bootstrap.high:+.4f}), {tests}; better in {pair.wins}, equal in "
+        f"{pair.second} against {pair.first}: {difference} ({low} to {high}), {tests}; better in {pair.wins}, equal in "
         f"{pair.ties}, worse in {pair.losses} of {plural(found.scores.shape[1], 'segment')}. {verdict(pair, found)}"
     )
+
+
+def _gain(pair: SystemPair) -> list[str]:
+    gain = pair.bootstrap
+    return [fixed(one, 4, plus=True) for one in (gain.difference, gain.low, gain.high)]
 
 
 def verdict(pair: SystemPair, found: ComparedSystems) -> str:
@@ -152,12 +158,10 @@ def _pair_table(found: ComparedSystems) -> Table:
     headers = ("systems", "difference", "95 % interval", "bootstrap p", "randomisation p", "wins", "ties", "losses")
     rows = []
     for pair in found.pairs:
-        gain = pair.bootstrap
-        gains = (f"{gain.difference:+.4f}", f"{gain.low:+.4f} to {gain.high:+.4f}")
-        tests = (gain.p_value, pair.randomisation.p_value)
+        (difference, low, high), tests = _gain(pair), (pair.bootstrap.p_value, pair.randomisation.p_value)
         p_values = [f"{one:.4f}" if one >= pair.least else p_value(one, pair.least) for one in tests]
         counts = map(str, (pair.wins, pair.ties, pair.losses))
-        rows.append((f"{pair.second} − {pair.first}", *gains, *p_values, *counts))
+        rows.append((f"{pair.second} − {pair.first}", difference, f"{low} to {high}", *p_values, *counts))
     return Table(headers, rows)
 
 

@@ -14,9 +14,9 @@ from textmover._version import __version__
 from textmover.markdown_escaping import one_line
 from textmover.meta_evaluation import RankedSystems, mean_over_groups
 from textmover.report.evaluation.tables import Matrix, p_values_between
-from textmover.report.table_formats import Section, Table, csv_text, json_text, latex, pick, print_named_rows
+from textmover.report.table_formats import Section, Table, csv_text, json_text, latex, number, pick, print_named_rows
 from textmover.report.templating import interval_scale, render_page
-from textmover.types import plural
+from textmover.types import fixed, plural
 
 AGREEMENT = {
     "pearson": "Pearson",
@@ -105,9 +105,9 @@ def _table(ranking: Ranking, place: int) -> Table:
     rows = []
     for one in ranking.rows(place):
         wins = "-" if math.isnan(one["wins"]) else f"{100 * one['wins']:.0f} %"
-        bounds = f"{one['low']:.4f} to {one['high']:.4f}"
-        people = [f"{one['people']['mean']:.3f}", one["people"]["rank"] or "-"] if ranking.people else []
-        row = [one["name"], one["rank"] or "-", f"{one['mean']:.4f}", bounds, wins, one["segments"], *people]
+        bounds = f"{fixed(one['low'], 4)} to {fixed(one['high'], 4)}"
+        people = [fixed(one["people"]["mean"], 3), one["people"]["rank"] or "-"] if ranking.people else []
+        row = [one["name"], one["rank"] or "-", fixed(one["mean"], 4), bounds, wins, one["segments"], *people]
         rows.append(list(map(str, row)))
     return Table([*headers, *(("human mean", "human rank") if ranking.people else ())], rows, best={(0, 2)})
 
@@ -127,8 +127,8 @@ def _mean_table(ranking: Ranking) -> Table | None:
     for one in mean_over_groups(ranking.tables):
         human = people.get(one.system)
         order = f"{human.rank:.2f}" if human is not None and one.system in compared else "-"
-        further = () if human is None else (f"{human.mean:.3f}", order)
-        rows.append((one.system, f"{one.rank:.2f}" if one.system in tested else "-", f"{one.mean:.4f}", *further))
+        further = () if human is None else (fixed(human.mean, 3), order)
+        rows.append((one.system, f"{one.rank:.2f}" if one.system in tested else "-", fixed(one.mean, 4), *further))
     headers = ("system", "mean rank", "mean", *(("human mean", "human rank") if people else ()))
     return Table(headers, rows) if rows else None
 
@@ -153,10 +153,14 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
     if tested and min(tested) < FEW:
         remarks.append(f"Tests of fewer than {FEW} segments say little.")
     if ranking.agreement:
-        few = " (a correlation needs three systems)" if len(table.systems) < 3 else ""
+        values, why = ranking.agreement[place], ""
+        if math.isnan(values["accuracy"]):
+            why = " (the human scores of all systems are equal)"
+        elif math.isnan(values["pearson"]):
+            few = len(table.systems) < 3
+            why = " (a correlation needs three systems)" if few else " (the scores of all systems are equal)"
         remarks.append(
-            f"Agreement with human scores on {plural(len(table.systems), 'system')}: "
-            f"{_listed(ranking.agreement[place])}{few}."
+            f"Agreement with human scores on {plural(len(table.systems), 'system')}: {_listed(values)}{why}."
         )
     return remarks
 
@@ -187,7 +191,7 @@ def _mean_agreement(ranking: Ranking) -> dict[str, float]:
 
 
 def _listed(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{AGREEMENT[name]} {'-' if math.isnan(v) else f'{v:.3f}'}" for name, v in values.items())
+    return ", ".join(f"{AGREEMENT[name]} {number(v)}" for name, v in values.items())
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

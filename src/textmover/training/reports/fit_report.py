@@ -45,7 +45,7 @@ from textmover.training.base_module import BaseTrainingModule
 from textmover.training.tasks.classification import ClassificationTask
 from textmover.training.tasks.paraphrases import ALONE, ContrastiveTask
 from textmover.training.tasks.ratings import STATISTICS
-from textmover.types import Shown, Signature, View, plural
+from textmover.types import Shown, Signature, View, fixed, plural
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class StatisticRow:
     def cells(self) -> tuple[str, ...]:
         """Cells of the row as text."""
         interval = _ends(self.after.low, self.after.high, "too few texts")
-        figures = (f"{self.before:.3f}", f"{self.after.estimate:.3f}", interval)
+        figures = (fixed(self.before, 3), fixed(self.after.estimate, 3), interval)
         return (self.part, str(self.items), self.statistic, *figures)
 
 
@@ -107,8 +107,8 @@ def _section(title: str, note: str, headers: Sequence[str], rows: Sequence[Seque
     return f"## {markdown_text(title)} on parts kept from training\n\n{note}\n\n{table}"
 
 
-def _ends(low: float, high: float, missing: str, form: str = ".3f") -> str:
-    return missing if math.isnan(low) else f"{low:{form}} … {high:{form}}"
+def _ends(low: float, high: float, missing: str, *, plus: bool = False) -> str:
+    return missing if math.isnan(low) else f"{fixed(low, 3, plus=plus)} … {fixed(high, 3, plus=plus)}"
 
 
 def judge_tasks(module: BaseTrainingModule, data: SourcesDataModule, *, samples: int = 1000) -> list[TaskReport]:
@@ -334,5 +334,6 @@ def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, sample
 def _cells(gain: Gain, compared: str) -> tuple[str, ...]:
     # All segments of a group share a reference or source, so all samples are equal, or no group has a correlation.
     missing = f"too few {compared}s" if gain.clusters else "-"
-    after, ends = f"{gain.after:.3f}", _ends(gain.after_low, gain.after_high, missing)
-    return (f"{gain.before:.3f}", after, ends, f"{gain.estimate:+.3f}", _ends(gain.low, gain.high, missing, "+.3f"))
+    after, ends = fixed(gain.after, 3), _ends(gain.after_low, gain.after_high, missing)
+    change = fixed(gain.estimate, 3, plus=True), _ends(gain.low, gain.high, missing, plus=True)
+    return (fixed(gain.before, 3), after, ends, *change)

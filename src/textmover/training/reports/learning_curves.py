@@ -19,7 +19,7 @@ from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_file, check_folder
 from textmover.markdown_escaping import figure_label
 from textmover.report.figures.matplotlib_figures import MARKERS, line_style, plain_axes, rows_and_columns, save_figure
-from textmover.types import InputError, check_share, needs_extra
+from textmover.types import InputError, check_share, fixed, needs_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -247,7 +247,7 @@ def _draw_statistics(axes: Axes, lines: Mapping[str, Mapping[int, float]]) -> No
         steps, found = _points(of)
         best = int(np.argmax(found))
         style, marker = line_style(place, len(lines)), MARKERS[place % len(MARKERS)]
-        label = f"{name}, best {found[best]:.3f} at {steps[best]}"
+        label = f"{name}, best {fixed(found[best], 3)} at {steps[best]}"
         axes.plot(steps, found, linewidth=1.4, zorder=2, **style)
         axes.plot(steps, found, marker, color=style["color"], markersize=4.5, markerfacecolor="white", zorder=3)
         axes.plot(steps[best], found[best], marker, color=style["color"], markersize=6.5, label=label, zorder=4)

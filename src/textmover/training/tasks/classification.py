@@ -17,7 +17,7 @@ from textmover.metrics.ordered_states import OrderedStates
 from textmover.modules.classifier import ClassifierConfig, Encoding, Pooling, TextClassifier
 from textmover.training.sharding import gather_values
 from textmover.training.tasks.task import Task, TaskResult
-from textmover.types import InputError, plural
+from textmover.types import InputError, fixed, plural
 
 ClassWeights = Literal["balanced"] | dict[str, float] | None
 
@@ -149,7 +149,7 @@ def _table(classes: Sequence[str], confusion: NDArray[np.int64], values: dict[st
         right = confusion[place, place]
         recall, precision = right / max(1, true[place]), right / max(1, found[place])
         lines.append(f"  {name:{width}} {true[place]:6d}  {recall:6.4f}    {precision:6.4f}")
-    lines.append("  " + ", ".join(f"{name} {value:.4f}" for name, value in values.items()))
+    lines.append("  " + ", ".join(f"{name} {fixed(value, 4)}" for name, value in values.items()))
     if cut:
         lines.append(f"  cut at the length limit: {cut} of {plural(int(true.sum()), 'item')}")
     return "\n".join(lines)

@@ -25,7 +25,7 @@ from textmover.scoring.lexical import LEXICAL, lexical_scores
 from textmover.scoring.scorer import Scorer
 from textmover.training.sharding import gather_values
 from textmover.training.tasks.task import Task, TaskResult, check_fitted
-from textmover.types import InputError, SegmentMetric
+from textmover.types import InputError, SegmentMetric, fixed
 
 logger = logging.getLogger(__name__)
 
@@ -260,8 +260,7 @@ def _table(by_group: Mapping[str, Correlation], mean: MeanCorrelation) -> str:
     rows: list[tuple[str, Any]] = [*by_group.items()]
     if len(rows) > 1:
         rows.append(("mean", mean))
-    lines += [
-        f"  {group:{width}} {row.n:6d}  {row.pearson:7.4f}  {row.spearman:7.4f} {row.kendall:7.4f}"
-        for group, row in rows
-    ]
+    for group, row in rows:
+        pearson, spearman, kendall = (fixed(one, 4) for one in (row.pearson, row.spearman, row.kendall))
+        lines.append(f"  {group:{width}} {row.n:6d}  {pearson:>7}  {spearman:>7} {kendall:>7}")
     return "\n".join(lines)
