@@ -193,7 +193,7 @@ def test_a_single_text_may_be_given_as_it_is(scorer):
         (["a"], [Row(x=1)], TypeError, "strings, but got Row in segment 1"),
         (["a"], [np.array("x")], TypeError, "strings, but got ndarray in segment 1"),
         (np.array("a"), ["x"], TypeError, "hypotheses .* got ndarray: give the texts in a list"),
-        (["a", "b"], pd.Series([1, 2]), TypeError, r"got int in segment 1: convert numbers, .* `astype\(str\)`"),
+        (["a", "b"], pd.Series([1, 2]), TypeError, r"got int in segment 1: numbers by `astype\(str\)` and bytes"),
         (["a", "b \ud800"], ["x", "y"], InputError, "half a surrogate pair in segment 2: repair such texts"),
         (["a", "b"], ["x", ["y", "\udfff"]], InputError, "half a surrogate pair in segment 2"),
     ],
