@@ -65,6 +65,17 @@ def test_the_scores_are_those_of_the_scorer(tiny_multilingual, by, mode):
     assert by("twmd", references, SOURCES, **options) == pytest.approx(expected.tolist(), abs=1e-6)
 
 
+def test_the_trainer_reads_an_iterator_of_sources_once(tiny_multilingual):
+    options = {"encoder": str(tiny_multilingual), "mode": "both", "backend": "torch"}
+    decode = lambda rows, **_: [" ".join(WORDS[one] for one in row) for row in rows]  # noqa: E731
+    tokenizer = SimpleNamespace(pad_token_id=0, batch_decode=decode)
+    metrics = transformers.compute_metrics(tokenizer, "twmd", sources=iter(SOURCES), **options)
+    evaluation = SimpleNamespace(predictions=ids(HYPOTHESES), label_ids=ids(REFERENCES))
+    assert metrics(evaluation) == metrics(evaluation)
+    with pytest.raises(TypeError, match="Expected sources to be a text or a list of texts, but got DataFrame"):
+        transformers.compute_metrics(tokenizer, "twmd", sources=pd.DataFrame({"src": SOURCES}))
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_the_trainer_s_inputs_or_a_list_are_the_sources(tiny_multilingual, listed):
     options = {"encoder": str(tiny_multilingual), "mode": "both", "backend": "torch"}
