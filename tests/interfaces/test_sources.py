@@ -94,6 +94,21 @@ def test_sources_that_the_metric_does_not_read_are_refused(tiny_scorer, by):
         by(tiny_scorer, REFERENCES, SOURCES)
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA], ids=str)
+@pytest.mark.parametrize("batch", [lambda columns: {**columns}, pd.DataFrame], ids=["arrays", "pandas"])
+def test_ray_takes_the_side_that_is_there(tiny_multilingual, batch, missing):
+    options = {"encoder": str(tiny_multilingual), "mode": "both", "backend": "torch", "fallback": True}
+    texts = {"hypothesis": HYPOTHESES, "gold": [missing, *REFERENCES[1:]], "src": [*SOURCES[:2], missing]}
+    columns = {name: np.array(cells, dtype=object) for name, cells in texts.items()}
+    found = RayScorer("twmd", references="gold", source="src", **options)(batch(columns))["score"]
+    scorer = Scorer.from_pretrained("twmd", **options)
+    expected = scorer.score(HYPOTHESES, [None, *REFERENCES[1:]], [*SOURCES[:2], None]).scores
+    assert list(found) == pytest.approx(expected.tolist(), abs=1e-6)
+    columns["src"][0] = missing
+    with pytest.raises(InputError, match=r"Expected a reference or a source for each .*, but number 1 has none"):
+        RayScorer("twmd", references="gold", source="src", **options)(batch(columns))
+
+
 def test_a_frame_names_the_row_that_lacks_a_source(tiny_multilingual):
     options = {"encoder": str(tiny_multilingual), "mode": "both", "backend": "torch"}
     frame = pd.DataFrame({"hypothesis": HYPOTHESES, "reference": REFERENCES, "src": [*SOURCES[:2], None]}, list("xyz"))
