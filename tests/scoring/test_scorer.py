@@ -221,7 +221,14 @@ def test_fields_of_a_preset_can_be_overridden_and_are_shown(tiny_encoder, scorer
         ({"precision": "double"}, "`precision` to be one of 'exact', 'fast', 'int8', 'auto'"),
         ({"device": "toaster"}, "`device` to be one that this machine has, but got 'toaster'"),
         ({"device": "meta:x"}, "`device`"),
-        ({"batch_tokens": 0}, "`batch_tokens` to be at least 1"),
+        *(
+            ({"batch_tokens": one}, f"`batch_tokens` to be a whole number .* or None, but got {one!r}")
+            for one in (0, 1e4, "a", True)
+        ),
+        *(
+            ({"cache_bytes": one}, f"`cache_bytes` to be a number of at least 0, but got {one!r}")
+            for one in (None, "1GB", float("nan"))
+        ),
     ],
 )
 def test_bad_options_are_refused(tiny_encoder, options, message):
@@ -263,7 +270,7 @@ def test_the_cache_has_the_bound_that_was_given(tiny_encoder):
         scorer.score(texts, texts[::-1]).scores, usual.score(texts, texts[::-1]).scores, atol=1e-6
     )
     assert scorer._engine._cache.nbytes <= 1000 < usual._engine._cache.nbytes
-    with pytest.raises(InputError, match="`cache_bytes` to be at least 0"):
+    with pytest.raises(InputError, match="`cache_bytes` to be a number of at least 0"):
         Scorer.from_pretrained("twmd", cache_bytes=-1, **options)
 
 
