@@ -52,16 +52,19 @@ def test_several_references_in_columns_and_in_cells(frame, tiny_scorer):
 
 
 MISSING = [None, float("nan"), pd.NA]
-OTHER = [{"a cat": 1}, {"a cat"}, Counter("a"), MappingProxyType({"a": 1}), b"a cat", 3, 2.5, True, np.array("a")]
+OTHER = [{"a cat": 1}, {"a cat"}, Counter("a"), MappingProxyType({"a": 1}), np.array("a"), [["a cat"]]]
+SCALARS = [b"a cat", 3, 2.5, True]
 
 
 @pytest.mark.parametrize(
     ("column", "cell", "way_out"),
     [
         *product(["output", "gold"], MISSING, ["dropna"]),
-        *product(["output", "gold"], OTHER, ["`astype.str.`"]),
+        *product(["output", "gold"], SCALARS, ["numbers with `astype.str.`, and bytes with `str.decode"]),
+        *product(["output", "gold"], OTHER, [r"a \w+: give a text\."]),
+        ("output", ["a cat"], r"a list: give a text\."),
         ("gold", ["a", None], "dropna"),
-        ("gold", [], "an empty list: add a reference"),
+        *product(["output", "gold"], [[]], ["an empty list: add a text"]),
     ],
 )
 def test_a_cell_that_holds_no_text_is_named(tiny_scorer, column, cell, way_out):

@@ -65,6 +65,17 @@ def test_the_scores_are_those_of_the_scorer(tiny_multilingual, by, mode):
     assert by("twmd", references, SOURCES, **options) == pytest.approx(expected.tolist(), abs=1e-6)
 
 
+def test_the_trainer_reads_an_iterator_of_sources_once(tiny_multilingual):
+    options = {"encoder": str(tiny_multilingual), "mode": "both", "backend": "torch"}
+    decode = lambda rows, **_: [" ".join(WORDS[one] for one in row) for row in rows]  # noqa: E731
+    tokenizer = SimpleNamespace(pad_token_id=0, batch_decode=decode)
+    metrics = transformers.compute_metrics(tokenizer, "twmd", sources=iter(SOURCES), **options)
+    evaluation = SimpleNamespace(predictions=ids(HYPOTHESES), label_ids=ids(REFERENCES))
+    assert metrics(evaluation) == metrics(evaluation)
+    with pytest.raises(TypeError, match="Expected sources to be a text or a list of texts, but got DataFrame"):
+        transformers.compute_metrics(tokenizer, "twmd", sources=pd.DataFrame({"src": SOURCES}))
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_the_trainer_s_inputs_or_a_list_are_the_sources(tiny_multilingual, listed):
     options = {"encoder": str(tiny_multilingual), "mode": "both", "backend": "torch"}
@@ -81,6 +92,21 @@ def test_inputs_that_no_metric_reads_are_left_alone(tiny_scorer):
 def test_sources_that_the_metric_does_not_read_are_refused(tiny_scorer, by):
     with pytest.raises(InputError, match="Expected a metric that reads sources, but got one with the encoder"):
         by(tiny_scorer, REFERENCES, SOURCES)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA], ids=str)
+@pytest.mark.parametrize("batch", [lambda columns: {**columns}, pd.DataFrame], ids=["arrays", "pandas"])
+def test_ray_takes_the_side_that_is_there(tiny_multilingual, batch, missing):
+    options = {"encoder": str(tiny_multilingual), "mode": "both", "backend": "torch", "fallback": True}
+    texts = {"hypothesis": HYPOTHESES, "gold": [missing, *REFERENCES[1:]], "src": [*SOURCES[:2], missing]}
+    columns = {name: np.array(cells, dtype=object) for name, cells in texts.items()}
+    found = RayScorer("twmd", references="gold", source="src", **options)(batch(columns))["score"]
+    scorer = Scorer.from_pretrained("twmd", **options)
+    expected = scorer.score(HYPOTHESES, [None, *REFERENCES[1:]], [*SOURCES[:2], None]).scores
+    assert list(found) == pytest.approx(expected.tolist(), abs=1e-6)
+    columns["src"][0] = missing
+    with pytest.raises(InputError, match=r"Expected a reference or a source for each .*, but number 1 has none"):
+        RayScorer("twmd", references="gold", source="src", **options)(batch(columns))
 
 
 def test_a_frame_names_the_row_that_lacks_a_source(tiny_multilingual):

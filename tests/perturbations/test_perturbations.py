@@ -1,6 +1,7 @@
 import itertools
 from functools import partial
 
+import numpy as np
 import pytest
 
 from textmover.perturbations.editable_sentences import Edit, Phrase, WordPool
@@ -201,6 +202,16 @@ def test_a_broken_table_is_refused(tmp_path, content):
 def test_a_text_of_too_many_words_is_refused():
     with pytest.raises(InputError, match=r"at most 10,000 words to perturb, but the text has more: split it"):
         perturb("no " * 10_001, "negate")
+
+
+@pytest.mark.parametrize("text", [b"The lake was frozen.", None, 3, ["The lake was frozen."]])
+def test_what_is_no_text_is_refused(text):
+    with pytest.raises(TypeError, match=rf"Expected the text to be a string, but got {type(text).__name__}: "):
+        perturb(text, "negate")
+
+
+def test_a_seed_of_numpy_is_a_seed():
+    assert perturb("The lake was frozen.", "drop", seed=np.int64(7)) == perturb("The lake was frozen.", "drop", seed=7)
 
 
 # --- notations --------------------------------------------------------------------------------------------------------

@@ -196,3 +196,15 @@ def test_a_text_that_is_no_sentence_is_refused_with_its_number():
     with pytest.raises(InputError, match=r"at most 10,000 words to perturb, but text 2 has more: split it"):
         list(perturb_texts(["a cat", "the dog " * 5_001], {"drop": (1,)}))
     assert list(perturb_texts(["the dog " * 10], {"drop": (1,)}))
+
+
+@pytest.mark.parametrize("given", [lambda: TEXTS[0], lambda: iter(TEXTS[:1])])
+def test_one_text_and_an_iterator_are_read_as_a_list(given):
+    expected = list(perturb_texts(list(TEXTS[:1]), {"drop": (1,)}))
+    assert expected[0][1]
+    assert list(perturb_texts(given(), {"drop": (1,)})) == expected
+
+
+def test_what_is_no_text_is_refused_with_its_number():
+    with pytest.raises(TypeError, match=r"Expected text 2 to be a string, but got bytes: "):
+        list(perturb_texts([TEXTS[0], b"a cat"], {"drop": (1,)}))

@@ -122,8 +122,9 @@ def test_a_stream_wants_its_statistics_and_a_size_before(tiny_encoder, scorer):
     waiting.fit_on_call(HYPOTHESES, [[one] for one in REFERENCES])
     (found,) = waiting.score_stream(zip(HYPOTHESES, REFERENCES, strict=True))
     assert found.scores == pytest.approx(expected, abs=1e-6)
-    with pytest.raises(InputError, match="`shard_size` to be at least 1, but got 0"):
-        scorer.score_stream([], shard_size=0)
+    for size in (0, 2.5, None, "8"):
+        with pytest.raises(InputError, match=f"`shard_size` to be a whole number from 1 to .*, but got {size!r}"):
+            scorer.score_stream([], shard_size=size)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +194,7 @@ def test_a_single_text_may_be_given_as_it_is(scorer):
         (["a"], [Row(x=1)], TypeError, "strings, but got Row in segment 1"),
         (["a"], [np.array("x")], TypeError, "strings, but got ndarray in segment 1"),
         (np.array("a"), ["x"], TypeError, "hypotheses .* got ndarray: give the texts in a list"),
-        (["a", "b"], pd.Series([1, 2]), TypeError, r"got int in segment 1: convert numbers, .* `astype\(str\)`"),
+        (["a", "b"], pd.Series([1, 2]), TypeError, r"got int in .*: convert numbers by `astype\(str\)`"),
         (["a", "b \ud800"], ["x", "y"], InputError, "half a surrogate pair in segment 2: repair such texts"),
         (["a", "b"], ["x", ["y", "\udfff"]], InputError, "half a surrogate pair in segment 2"),
     ],
@@ -220,7 +221,14 @@ def test_fields_of_a_preset_can_be_overridden_and_are_shown(tiny_encoder, scorer
         ({"precision": "double"}, "`precision` to be one of 'exact', 'fast', 'int8', 'auto'"),
         ({"device": "toaster"}, "`device` to be one that this machine has, but got 'toaster'"),
         ({"device": "meta:x"}, "`device`"),
-        ({"batch_tokens": 0}, "`batch_tokens` to be at least 1"),
+        *(
+            ({"batch_tokens": one}, f"`batch_tokens` to be a whole number .* or None, but got {one!r}")
+            for one in (0, 1e4, "a", True)
+        ),
+        *(
+            ({"cache_bytes": one}, f"`cache_bytes` to be a number of at least 0, but got {one!r}")
+            for one in (None, "1GB", float("nan"))
+        ),
     ],
 )
 def test_bad_options_are_refused(tiny_encoder, options, message):
@@ -262,7 +270,7 @@ def test_the_cache_has_the_bound_that_was_given(tiny_encoder):
         scorer.score(texts, texts[::-1]).scores, usual.score(texts, texts[::-1]).scores, atol=1e-6
     )
     assert scorer._engine._cache.nbytes <= 1000 < usual._engine._cache.nbytes
-    with pytest.raises(InputError, match="`cache_bytes` to be at least 0"):
+    with pytest.raises(InputError, match="`cache_bytes` to be a number of at least 0"):
         Scorer.from_pretrained("twmd", cache_bytes=-1, **options)
 
 

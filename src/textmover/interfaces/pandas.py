@@ -133,10 +133,11 @@ def _text(cell: Any, column: str, label: object) -> str:
 
 
 def _no_text(cell: Any, column: str, label: object) -> InputError:
-    got = repr(cell) if pd.api.types.is_scalar(cell) else f"a {type(cell).__name__}"
-    way_out = "convert the column, for instance with `astype(str)`"
-    if lists_texts(cell):
-        got, way_out = "an empty list", "add a reference, or drop the row"
+    got, way_out = f"a {type(cell).__name__}", "give a text"
+    if pd.api.types.is_scalar(cell):
+        got, way_out = repr(cell), "convert numbers with `astype(str)`, and bytes with `str.decode('utf-8')`"
+    elif lists_texts(cell) and not list(cell):
+        got, way_out = "an empty list", "add a text, or drop the row"
     if _is_missing(cell):
         way_out = "drop such rows with `dropna`, or fill them, for instance with an empty text, which is scored as such"
     return InputError(f"Expected a text in column {column!r} of row {label!r}, but got {got}: {way_out}.")

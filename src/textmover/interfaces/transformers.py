@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from textmover.interfaces.evaluate import columns_of
+from textmover.modules.tokens.text_arguments import listed_texts
 from textmover.scoring.scorer import Model, Scorer, as_scorer
 from textmover.types import InputError
 
@@ -39,7 +40,7 @@ class ComputeMetrics:
         **options: Any,
     ) -> None:
         self.tokenizer, self.model, self.name, self.options = tokenizer, model, name, options
-        self.sources = sources
+        self.sources = None if sources is None else listed_texts(sources, "sources")
         self._scorer: Scorer | None = None
         self._pending: tuple[list[str], ...] = ([], [], [])
 

@@ -295,7 +295,9 @@ class Perturbation:
 
 
 def check_length(text: str, name: str) -> None:
-    """Raise an error for a text of too many words: the cost is quadratic, and the perturbations are for sentences."""
+    """Refuse other types and texts of too many words: the cost is quadratic, and perturbations are for sentences."""
+    if not isinstance(text, str):
+        raise TypeError(f"Expected {name} to be a string, but got {type(text).__name__}: exclude it or convert it.")
     most = BOUNDS["words"][1]
     if len(text) > most and len(text.split()) > most:
         raise InputError(f"Expected at most {most:,} words to perturb, but {name} has more: split it into sentences.")
@@ -334,7 +336,7 @@ def perturb(
     table = severities if severities is not None else shipped_table()
     check_choice("type", type, perturbations)
     check_choice("degree", degree, table.degrees(type))
-    rng = keyed_random(json.dumps([seed, text, type, degree]))
+    rng = keyed_random(json.dumps([seed, text, type, degree], default=int))  # NumPy's integers, too
     pool = pool if pool is not None else WordPool()
     phrase = Phrase.parse(text, pool)
     edit = perturbations[type](phrase, degree, rng, pool)

@@ -191,6 +191,7 @@ def perturb_texts(
                 f"Expected a {KINDS[name].needs.removesuffix('s')} {'search ' if name == 'substitute' else ''}for "
                 f"{name}, but got none: give `{'neighbours' if name == 'substitute' else 'parses'}`, or leave it out."
             )
+    texts = [texts] if isinstance(texts, str) else list(texts)
     for number, text in enumerate(texts, start=1):
         check_length(text, f"text {number}")
     for start in range(0, len(texts), NEIGHBOURS):

@@ -27,7 +27,8 @@ class RayScorer:
         model: As for :meth:`~textmover.scoring.scorer.Scorer.from_pretrained`.
         hypothesis: Column of the texts to judge.
         references: One or more reference columns; a cell is a text or a list of texts.
-        source: Column of the source texts, for a metric that uses them; with ``references=()`` it is used alone.
+        source: Column of the source texts, for a metric that uses them; with ``references=()`` it is used alone. With
+            it, cells of sources and references may be missing (``None``, NaN, ``NA``).
         prefix: Prefix of the new columns: ``score``, and ``precision``, ``recall`` and ``f`` if the metric has them.
         **options: As for :meth:`~textmover.scoring.scorer.Scorer.from_pretrained`.
 
@@ -69,10 +70,15 @@ class RayScorer:
         sources = None
         if self._source is not None:
             cells = enumerate(self._cells(batch, names, self._source), start=1)
-            sources = [None if cell is None else _text(cell, self._source, row) for row, cell in cells]
+            sources = [None if _is_missing(cell) else _text(cell, self._source, row) for row, cell in cells]
         hypotheses = [_text(cell, self._hypothesis, row) for row, cell in enumerate(columns[0], start=1)]
         references = [
-            [text for name, cell in zip(self._references, cells, strict=True) for text in _texts(cell, name, row)]
+            [
+                text
+                for name, cell in zip(self._references, cells, strict=True)
+                if sources is None or not _is_missing(cell)  # the source may stand in for a reference
+                for text in _texts(cell, name, row)
+            ]
             for row, cells in enumerate(zip(*columns[1:], strict=True), start=1)
         ]
         values = self._scorer.score(hypotheses, references if self._references else None, sources).values
@@ -98,6 +104,10 @@ class RayScorer:
             )
         cells = batch[column]
         return cells.to_pylist() if hasattr(cells, "to_pylist") else cells
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or type(cell).__name__ == "NAType" or (isinstance(cell, float) and cell != cell)
 
 
 def _texts(cell: Any, column: str, row: int) -> list[str]:

@@ -34,6 +34,7 @@ from textmover.scoring.engine.pair_results import Counts
 from textmover.scoring.precision_and_backend import Precision, apply_precision
 from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted, check_sources
 from textmover.types import InputError, MarkedTexts, SegmentMetric, SegmentScores, SourcedReferences, check_choice
+from textmover.types.argument_checks import check_whole
 
 if TYPE_CHECKING:
     from textmover.report.explanation.explanations import Explanation
@@ -205,8 +206,7 @@ class Scorer(ScorerStatistics):
             >>> pairs = zip(open("hypotheses.txt"), open("references.txt"), strict=True)  # doctest: +SKIP
             >>> total = sum(part.scores.sum() for part in scorer.score_stream(pairs))  # doctest: +SKIP
         """
-        if shard_size < 1:
-            raise InputError(f"Expected `shard_size` to be at least 1, but got {shard_size}.")
+        check_whole("shard_size", shard_size)
         scorer = self.frozen()
         check_fitted(scorer.metric)
         return scorer._stream(iter(pairs), shard_size)

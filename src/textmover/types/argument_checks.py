@@ -59,6 +59,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "negatives": (0, 1_000),
     "words": (1, 10_000),
     "sentences": (1, 1_000_000_000),
+    "shard_size": (1, 10_000_000),
     "most": (1, 1_000_000_000),
     **ENCODER_BOUNDS,
     # Options of commands that are not fields: larger values cost memory or time without benefit.

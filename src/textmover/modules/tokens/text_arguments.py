@@ -42,7 +42,7 @@ def normalize_references(
             if not isinstance(text, str):
                 raise TypeError(
                     f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}: convert "
-                    "numbers, for instance by `astype(str)`, but leave out what is missing (`dropna`) or not text."
+                    "numbers by `astype(str)` and bytes by `str.decode`, but leave out what is missing (`dropna`)."
                 )
             if not is_unicode(text):
                 raise InputError(

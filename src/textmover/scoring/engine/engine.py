@@ -70,8 +70,8 @@ class Engine(TextEncoding):
         cache: bool = True,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        if cache_bytes < 0:
-            raise InputError(f"Expected `cache_bytes` to be at least 0, but got {cache_bytes}.")
+        if not (isinstance(cache_bytes, (int, float, np.number)) and cache_bytes >= 0):
+            raise InputError(f"Expected `cache_bytes` to be a number of at least 0, but got {cache_bytes!r}.")
         super().__init__(metric, batch_tokens=batch_tokens, cache_bytes=cache_bytes if cache else 0)
         self._block = BLOCK
         self._warned: set[str] = set()

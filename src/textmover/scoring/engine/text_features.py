@@ -18,7 +18,7 @@ from textmover.scoring.cache.text_cache import TextCache
 from textmover.scoring.engine.batches import encoded_in_rows, row_groups, token_batches
 from textmover.scoring.engine.pair_results import Progress
 from textmover.scoring.engine.threads import map_in_threads, prefetch, worker_count
-from textmover.types import InputError, PackedFeatures, SegmentMetric, TextFeatures, TokenBatch
+from textmover.types import InputError, PackedFeatures, SegmentMetric, TextFeatures, TokenBatch, check_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +140,8 @@ class TextEncoding:
     """The part of the engine that encodes texts; if the device runs out of memory, cached features go first."""
 
     def __init__(self, metric: SegmentMetric, *, batch_tokens: int | None, cache_bytes: int) -> None:
-        if batch_tokens is not None and batch_tokens < 1:
-            raise InputError(f"Expected `batch_tokens` to be at least 1, but got {batch_tokens}.")
+        if batch_tokens is not None:
+            check_whole("batch_tokens", batch_tokens, alternative=" or None")
         self.metric = metric
         self.batch_tokens = default_batch_tokens(metric) if batch_tokens is None else batch_tokens
         self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes)
