@@ -113,12 +113,14 @@ def test_a_problem_is_found_with_its_place(problem):
     [
         (b"caf\xe9,the cafe,0.5", "row not in UTF-8 (if it is Latin-1: iconv -f LATIN1 -t UTF-8)"),
         (b"one, two,three,0.5", "row with other fields than the header (quote commas)"),
+        (b"one\ttwo\tthree\t0.5", "row with other fields than the header (a text with a tab or line break)"),
     ],
 )
 def test_a_row_that_cannot_be_read_says_why(tmp_path, row, problem):
     lines = [b"hypothesis,reference,score", row, *(b"a cat %d,the cat %d,0.%d" % (n, n, n) for n in range(1, 9))]
-    (tmp_path / "table.csv").write_bytes(b"\n".join(lines))
-    (table,) = named_tables(tmp_path / "table.csv", "rows").values()
+    path, mark = (tmp_path / "table.tsv", b"\t") if b"\t" in row else (tmp_path / "table.csv", b",")
+    path.write_bytes(b"\n".join(line if line is row else line.replace(b",", mark) for line in lines))
+    (table,) = named_tables(path, "rows").values()
     (found,) = (one for one in check_table(table).findings if one.problem == problem)
     assert found[1:3] == (1, "line 2")
 

@@ -258,8 +258,9 @@ def test_identical_texts_score_the_better_end(remembered, preset):
     scores = scorer.score([*texts, texts[0]], [*texts, f" {texts[0]}\n"]).scores
     other = scorer.score(texts[1:], texts[:-1]).scores
     best = metric.range[metric.higher_is_better]
-    # Lazy-EMD leaves mass where it is or moves it a little further, by its entropy.
-    assert abs(scores - best).max() < (5e-4 if metric.config.matching == "lazy-emd" else 2e-6)
+    # Equal, so that rank correlations see ties; Lazy-EMD moves mass a little, by its entropy.
+    assert metric.config.matching == "lazy-emd" or set(scores) == {best}
+    assert abs(scores - best).max() < 5e-4
     assert best == (1 if metric.higher_is_better else 0)
     assert (abs(other - best) > 1e-3).all()
     assert (other >= metric.range[0]).all()

@@ -43,6 +43,7 @@ UNUSABLE = (
     (NO_NUMBER, r"Expected a finite number"),
     ("no text", r"Expected text in .* got nothing"),
     ("row not in UTF-8 (if it is Latin-1: iconv -f LATIN1 -t UTF-8)", r"Expected .* to be UTF-8"),
+    ("row with other fields than the header (a text with a tab or line break)", r"Expected \d+ fields .* hold tabs"),
     ("row with other fields than the header (quote commas)", r"Expected \d+ fields as in the header"),
     ("row cannot be read", r""),
 )

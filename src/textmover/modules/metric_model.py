@@ -30,6 +30,8 @@ from textmover.types import InputError, MatchResult, PairScores, Signature, Text
 from textmover.types.argument_checks import check_pairs
 from textmover.types.tokens import token_offsets
 
+ROUNDING = 1e-6  # values this close to the better end are those of identical texts, which thus tie in every batch
+
 
 class MetricModel(EncoderMetric):
     r"""Transport metric :math:`\mathrm{Sim}(X, Y) = C(X, Y) / \sqrt{C(X, X)\,C(Y, Y)}` over encoder token vectors.
@@ -106,8 +108,8 @@ class MetricModel(EncoderMetric):
     def range(self) -> tuple[float, float]:
         """Nominal lowest and highest score; infinite after calibration. Rescaling applies to both ends.
 
-        Identical texts of known tokens score the better end up to float32 rounding, unless references and hypotheses
-        are treated differently, for example by an idf table for each side.
+        Identical texts of known tokens score the better end, unless references and hypotheses are treated differently,
+        for example by an idf table for each side.
         """
         if self.calibration is not None:
             return (float("-inf"), float("inf"))
@@ -393,4 +395,6 @@ class MetricModel(EncoderMetric):
             else:
                 values, defined = normalize_by_self(values, own_reference, own_hypothesis)
                 flags["undefined"] = ~defined.all(dim=1) & ~empty
+        best = self.matching.bounds[self.config.higher_is_better]
+        values = values + (best - values).where((values - best).abs() <= ROUNDING, 0.0).detach()
         return torch.where(empty[:, None], self.matching.nothing, values), flags
