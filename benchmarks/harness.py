@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import logging
+import multiprocessing
 import os
 import platform
 import random
@@ -15,6 +16,7 @@ import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -152,6 +154,19 @@ def peak_memory(device: str = "cpu") -> float:
     if status := process_status():  # getrusage includes the peak memory of the parent process
         return int(status["VmHWM"].split()[0]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def in_process(work: Callable[..., T], *arguments: Any, cores: int = 0) -> T:
+    """Call a function in a new process, on the first ``cores`` processors (0: all), and return its result."""
+    allowed = os.sched_getaffinity(0) if cores else None
+    if cores:
+        os.sched_setaffinity(0, range(cores))  # inherited by the new process, in which libraries count processors
+    try:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            return process.submit(work, *arguments).result()
+    finally:
+        if allowed:
+            os.sched_setaffinity(0, allowed)
 
 
 def quiet() -> None:

@@ -18,12 +18,10 @@ and saving are excluded. Tokens exclude padding. Each trainer runs in its own pr
 
 from __future__ import annotations
 
-import multiprocessing
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -215,11 +213,6 @@ def measure(name: str, setting: Setting) -> tuple[float, float, float]:
     return *CONTESTANTS[name](setting), harness.peak_memory(DEVICE.type)
 
 
-def measured(name: str, setting: Setting) -> tuple[float, float, float]:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(measure, name, setting).result()
-
-
 def main() -> None:
     data = [str(harness.ROOT / "examples/quickstart/ratings.tsv")]
     options = harness.parser(
@@ -228,7 +221,9 @@ def main() -> None:
     setting = Setting(*(getattr(options, name) for name in Setting._fields))
     versions = harness.versions("textmover", "torch", "pytorch-lightning", "transformers", "sentence-transformers")
     names = [name for name in CONTESTANTS if f"no {name}" not in versions]
-    rates = harness.rounds({name: partial(measured, name, setting) for name in names}, options.repetitions)
+    rates = harness.rounds(
+        {name: partial(harness.in_process, measure, name, setting) for name in names}, options.repetitions
+    )
     encoder = f"{options.encoder or 'the preset'}{f', layer {options.layer}' if options.layer else ''}"
     print(f"{versions}; {harness.processor(device=DEVICE.type)}, bf16 autocast: {BFLOAT16}")
     print(f"encoder of {encoder}, batch {options.batch}, {options.steps} steps")
