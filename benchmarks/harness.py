@@ -12,7 +12,6 @@ import random
 import resource
 import statistics
 import sys
-import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -254,10 +253,6 @@ def write(path: Path | None, text: str) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-
-
-def wrapped(text: str) -> str:
-    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def interval(found: Any, pattern: str = ".3f", mark: str = "") -> str:
