@@ -8,13 +8,12 @@ import logging
 import multiprocessing
 import os
 import platform
-import random
 import resource
 import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -181,19 +180,6 @@ def trainer(**options: Any) -> Any:
 
     off = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary", "use_distributed_sampler")
     return pl.Trainer(devices=1, num_sanity_val_steps=0, **dict.fromkeys(off, False), **options)
-
-
-# --- synthetic texts --------------------------------------------------------------------------------------------------
-
-
-def word_pairs(
-    draw: random.Random, count: int, words: Sequence[str], length: Callable[[], int], changed: float
-) -> Iterator[tuple[str, str]]:
-    """Yield hypotheses and references of random lengths; ``changed`` is the fraction of replaced words."""
-    for _ in range(count):
-        reference = draw.choices(words, k=length())
-        hypothesis = [draw.choice(words) if draw.random() < changed else word for word in reference]
-        yield " ".join(hypothesis), " ".join(reference)
 
 
 # --- reporting --------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
     python benchmarks/scoring_speed.py compare --data newstest2017_da_toen.tsv [--repetitions 3] [--limit 1000]
     python benchmarks/scoring_speed.py compare --encoder multilingual --layer 8 --only "twmd exact" "twmd fast"
-    python benchmarks/scoring_speed.py compare --device cuda --size large --pairs 20000      # on a GPU
+    python benchmarks/scoring_speed.py compare --device cuda --only bert-score "twmd fast"   # on a GPU
     python benchmarks/scoring_speed.py lengths            # tokens/s by length of the texts and by batch budget
     python benchmarks/scoring_speed.py scale              # pairs/s and peak memory from a thousand pairs on
     python benchmarks/scoring_speed.py systems            # ten systems that share their references
@@ -11,8 +11,7 @@ Each measurement runs in its own process; candidates alternate within a repetiti
 scorer, ``score`` the time to score all pairs with an empty cache. Imports are excluded; on a GPU, some pairs are scored
 first as a warm-up. Peak memory is that of the process, or of the GPU. ``outside the encoder`` is the fraction of time
 not spent in the encoder, from a separate run of the encoder on the same batches. Default pairs: the quick start's
-sentences. ``--size`` uses an encoder with random weights, which is as fast as a trained one, and one token per word.
-``--device cpu --size tiny`` tests this without a GPU.
+sentences.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import argparse
 import random
 import statistics
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -42,15 +40,6 @@ from textmover.report.figures.matplotlib_figures import save_figure
 RATINGS = harness.ROOT / "examples/quickstart/ratings.tsv"
 SYSTEMS = 10
 WARM_UP = 256  # number of warm-up pairs on a GPU
-
-VOCABULARY = [f"w{number}" for number in range(20_000)]
-SIZES: dict[str, tuple[int, dict[str, int]]] = {
-    "large": (
-        17, {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
-    ),
-    "tiny": (2, {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 128}),
-}  # fmt: skip
-"""Layer to read (17 is bert-score's choice for roberta-large) and configuration of each encoder size."""
 
 Pairs = tuple[list[str], list[str]]
 
@@ -203,10 +192,6 @@ CANDIDATES: dict[str, Candidate] = {
     "encoder fast": encoder_alone(precision="fast"),
     "encoder int8": encoder_alone(precision="int8"),
 }
-ON_GPU = [
-    "bert-score", "bertscore-f1 exact torch", "encoder exact torch", "bertscore-f1 fast", "encoder fast", "twmd fast",
-    "wmd fast",
-]  # fmt: skip
 
 
 # --- pairs ------------------------------------------------------------------------------------------------------------
@@ -225,17 +210,6 @@ def synthetic_pairs(count: int, words: int) -> Pairs:
     vocabulary = sorted({word for text in read_pairs(None, None)[0] for word in text.split()})
     texts = [" ".join(draw.choice(vocabulary) for _ in range(words)) for _ in range(2 * count)]
     return texts[:count], texts[count:]
-
-
-def token_pairs(count: int) -> Pairs:
-    """Generate pairs for the encoder with random weights: each word is a token, the median length is 18 words."""
-    draw = random.Random(0)
-
-    def length() -> int:
-        return min(120, max(3, round(draw.lognormvariate(2.9, 0.5))))
-
-    pairs = list(harness.word_pairs(draw, count, VOCABULARY, length, 0.3))
-    return [one for one, _ in pairs], [other for _, other in pairs]
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
@@ -271,21 +245,13 @@ def machine(device: str = "cpu") -> str:
 
 def compare(options: argparse.Namespace) -> None:
     """Measure all candidates on the same pairs, in turn."""
-    if options.device == "cuda" and not torch.cuda.is_available():
-        sys.exit("There is no GPU here: --device cpu --size tiny tries the script.")
     if options.layer and not options.encoder:
         sys.exit("Expected `--layer` together with `--encoder`: name both.")
-    default_names = ON_GPU if options.device == "cuda" else [name for name in CANDIDATES if name != ALONE]
-    names, setting = options.only or default_names, Setting(options.encoder, options.layer or 6, options.device)
-    pairs = token_pairs(options.pairs) if options.size else read_pairs(options.data, options.limit)
-    with tempfile.TemporaryDirectory() as folder:
-        if options.size:
-            layer, sizes = SIZES[options.size]
-            encoder = import_module("word_encoder").write_encoder(Path(folder), VOCABULARY, sizes)
-            setting = Setting(encoder, layer, options.device)
-        ways = {name: partial(measured, name, pairs, setting) for name in names}
-        results = harness.rounds(ways, options.repetitions, lambda one: one.get("error") or f"{one['score']:.2f} s")
-        exact = measured(ALONE, pairs, setting).get("scores") if "bert-score" in results else None
+    setting = Setting(options.encoder, options.layer or 6, options.device)
+    pairs = read_pairs(options.data, options.limit)
+    ways = {name: partial(measured, name, pairs, setting) for name in options.only or CANDIDATES if name != ALONE}
+    results = harness.rounds(ways, options.repetitions, lambda one: one.get("error") or f"{one['score']:.2f} s")
+    exact = measured(ALONE, pairs, setting).get("scores") if "bert-score" in results else None
     notes = [f"- {name}: {runs[0]['error']}\n" for name, runs in results.items() if "error" in runs[0]]
     text = (
         f"{len(pairs[0]):,} pairs ({len({*pairs[0], *pairs[1]}):,} distinct texts); medians of {options.repetitions} "
@@ -338,7 +304,7 @@ def table(
 def people_of(options: argparse.Namespace) -> Any:
     """Return judgements by language pair, or ``None`` if the table lacks them or is read partly."""
     path = options.data
-    if path is None or options.limit or options.size or "lp" not in path.open(encoding="utf-8").readline().split("\t"):
+    if path is None or options.limit or "lp" not in path.open(encoding="utf-8").readline().split("\t"):
         return None
     return import_module("ladder").Judged(read_segments(path, Columns(groups=("lp",))), "lp")
 
@@ -473,7 +439,7 @@ def main() -> None:
     results = harness.ROOT / "docs/results"
     exact = next(name for name in CANDIDATES if name.startswith("bertscore-f1 exact"))
     texts = {"data": Path, "preset": "twmd", "backend": "torch", "segments": 500}
-    compared = {"data": Path, "limit": int, "device": ("cpu", "cuda"), "pairs": 20_000, "only": []}
+    compared = {"data": Path, "limit": int, "device": ("cpu", "cuda"), "only": []}
     for run, options in (  # the results pages contain more than the tables printed here
         (compare, {"output": Path, "encoder": str, "layer": int, **compared}),
         (lengths, {"output": results / "scoring_lengths.png", "preset": "twmd", "backend": "torch", "tokens": 30_000}),
@@ -483,8 +449,6 @@ def main() -> None:
         command = commands.add_parser(run.__name__, help=run.__doc__)
         command.set_defaults(run=run)
         harness.add_options(command, repetitions=5, **options)
-        if run is compare:
-            command.add_argument("--size", choices=list(SIZES), help="of an encoder with random weights")
     options = parser.parse_args()
     options.run(options)
 
