@@ -16,7 +16,6 @@ from pathlib import Path
 
 import harness
 import numpy as np
-from frontier_chart import INK, OTHERS, OURS, plain
 from ladder import Judged
 from matplotlib.figure import Figure
 from scoring_speed import CANDIDATES, Setting, machine, measured, read_pairs
@@ -41,6 +40,7 @@ PEERS = (*SAME, *OVERLAP)
 QUICK = ("bertscore-f1", *(f"textmover-{name}" for name in ("general", "wmt", "fast", "base", "multilingual")))
 """Metrics also measured with ``fast`` and ``int8`` precision; other metrics with the same encoder gain equally."""
 
+OURS, OTHERS, INK = "#3f51b5", "#a3a7b0", "#33363c"
 CORES, PRECISIONS = (1, 2), ("exact", "fast", "int8")
 OFFSETS = {
     "textmover-wmt": (9, -4), "textmover-multilingual": (-100, -18), "bert-score": (-40, 14),
@@ -133,7 +133,9 @@ def draw(rows: Sequence[Mapping[str, str]], path: Path, title: str) -> None:
     axes.set_xlabel("pairs per second, two cores", color=INK)
     axes.set_ylabel("Pearson with people, mean of six test sets", color=INK)
     axes.set_title(title, fontsize=9, loc="left", color=INK)
-    plain(axes)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#e6e7eb", linewidth=0.8)
+    axes.set_axisbelow(True)
     save_figure(figure, path)
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import csv
 import logging
+import multiprocessing
 import os
 import platform
-import random
 import resource
 import statistics
 import sys
-import textwrap
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -154,6 +154,19 @@ def peak_memory(device: str = "cpu") -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
+def in_process(work: Callable[..., T], *arguments: Any, cores: int = 0) -> T:
+    """Call a function in a new process, on the first ``cores`` processors (0: all), and return its result."""
+    allowed = os.sched_getaffinity(0) if cores else None
+    if cores:
+        os.sched_setaffinity(0, range(cores))  # inherited by the new process, in which libraries count processors
+    try:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            return process.submit(work, *arguments).result()
+    finally:
+        if allowed:
+            os.sched_setaffinity(0, allowed)
+
+
 def quiet() -> None:
     """Silence warnings and the log messages of packages."""
     warnings.simplefilter("ignore")
@@ -167,19 +180,6 @@ def trainer(**options: Any) -> Any:
 
     off = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary", "use_distributed_sampler")
     return pl.Trainer(devices=1, num_sanity_val_steps=0, **dict.fromkeys(off, False), **options)
-
-
-# --- synthetic texts --------------------------------------------------------------------------------------------------
-
-
-def word_pairs(
-    draw: random.Random, count: int, words: Sequence[str], length: Callable[[], int], changed: float
-) -> Iterator[tuple[str, str]]:
-    """Yield hypotheses and references of random lengths; ``changed`` is the fraction of replaced words."""
-    for _ in range(count):
-        reference = draw.choices(words, k=length())
-        hypothesis = [draw.choice(words) if draw.random() < changed else word for word in reference]
-        yield " ".join(hypothesis), " ".join(reference)
 
 
 # --- reporting --------------------------------------------------------------------------------------------------------
@@ -239,10 +239,6 @@ def write(path: Path | None, text: str) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-
-
-def wrapped(text: str) -> str:
-    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def interval(found: Any, pattern: str = ".3f", mark: str = "") -> str:

@@ -4,8 +4,7 @@
 * ``joint``: both texts form one sequence, so that tokens attend to the other text. The token vectors are split by text;
   the rest is as in ``separate``: corpus centring, matching, normalisation by self-similarity of these vectors,
   calibration;
-* ``regression``: both texts form one sequence; a linear layer maps the [CLS] vector to a score, as in BLEURT
-  (``--pooling mean``: the mean of all token vectors).
+* ``regression``: both texts form one sequence; a linear layer maps the [CLS] vector to a score, as in BLEURT.
 
 Everything else is the same: encoder, frozen embeddings, data, order of batches, losses, optimiser, precision.
 Correlations are those of the last epoch on the recipe's held-out references, averaged over groups; they do not select
@@ -37,7 +36,7 @@ from torch import Tensor, nn
 
 from textmover.checkpoints.averaging import token_pairs
 from textmover.data import Columns, RatingsDataModule
-from textmover.modules.classifier import JoinedTexts, PairTemplate, Pooling, join_texts, joint_vectors, kept_tokens
+from textmover.modules.classifier import JoinedTexts, PairTemplate, join_texts, joint_vectors, kept_tokens
 from textmover.modules.config import MetricConfig
 from textmover.modules.devices import evaluating
 from textmover.modules.encoder_parts import EncoderParts
@@ -45,7 +44,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.training import OptimizerConfig, RatingsModule
 from textmover.training.tasks.ratings import STATISTICS
-from textmover.types import InputError, PairScores, Segment, SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings
+from textmover.types import InputError, PairScores, SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings
 
 RECIPE = harness.ROOT / "configs" / "wmt_da.yaml"
 Way = Literal["separate", "joint", "regression"]
@@ -116,21 +115,17 @@ def _tokens(vectors: Tensor, batch: TokenBatch, start: Tensor, count: Tensor) ->
 
 
 class RegressionMetric(JointMetric):
-    r"""Linear regression on a pair's vector, as in BLEURT: :math:`\hat y = \mu + \sigma\,(w^\top v + b)`.
+    r"""Linear regression on a pair's [CLS] vector, as in BLEURT: :math:`\hat y = \mu + \sigma\,(w^\top v + b)`.
 
     Mean :math:`\mu` and standard deviation :math:`\sigma` of the ratings are constants, so that the output starts on
     the scale of the ratings.
-
-    Reference:
-        Sellam et al. 2020 (BLEURT), section 3.
     """
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, config: MetricConfig, parts: EncoderParts, pooling: Pooling) -> None:
+    def __init__(self, config: MetricConfig, parts: EncoderParts) -> None:
         super().__init__(config.override(centering="none", calibrate=False), parts)
-        self.pooling = pooling
         self.output = nn.Linear(parts.encoder.dimension * self.layers.width_factor, 1)
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("deviation", torch.ones(()))
@@ -143,11 +138,9 @@ class RegressionMetric(JointMetric):
         """Score the pairs (hypothesis ``i``, reference ``i``) of two token batches, with gradients."""
         if not isinstance(hypotheses, TokenBatch) or not isinstance(references, TokenBatch):
             raise TypeError(f"Expected token batches, but got {type(hypotheses).__name__}.")
-        joined, vectors = self.read(hypotheses, references)
+        _, vectors = self.read(hypotheses, references)
         with torch.autocast(vectors.device.type, enabled=False):
-            mask = joined.mask[:, :, None]
-            pooled = vectors[:, 0] if self.pooling == "cls" else (vectors * mask).sum(dim=1) / mask.sum(dim=1)
-            return PairScores(self.mean + self.deviation * self.output(pooled).squeeze(1))
+            return PairScores(self.mean + self.deviation * self.output(vectors[:, 0]).squeeze(1))
 
     forward = pair_scores
 
@@ -161,12 +154,11 @@ class RegressionMetric(JointMetric):
 class PairModule(RatingsModule):
     """Rating training with one of the three encodings of pairs."""
 
-    def __init__(self, way: Way, pooling: Pooling, **fields: Any) -> None:
+    def __init__(self, way: Way, **fields: Any) -> None:
         super().__init__(**fields)
-        arguments = self.metric.config, self.metric.parts
         if way != "separate":
-            self.metric = JointMetric(*arguments) if way == "joint" else RegressionMetric(*arguments, pooling)
-            self.metric.train()
+            kind = JointMetric if way == "joint" else RegressionMetric
+            self.metric = kind(self.metric.config, self.metric.parts).train()
 
     def on_fit_start(self) -> None:
         """Fit the corpus mean on joint pairs instead of single texts."""
@@ -174,51 +166,39 @@ class PairModule(RatingsModule):
         if isinstance(metric, JointMetric) and metric.needs_fit:
             segments = [one for source in self.data.sources.values() for one in source.items]
             with self._autocast():
-                metric.fit_pairs(token_pairs(self.metric, evenly(segments, FITTING_PAIRS)))
+                metric.fit_pairs(token_pairs(self.metric, segments[:: -(-len(segments) // FITTING_PAIRS)]))
         super().on_fit_start()
 
 
 class Setting(NamedTuple):
     """Settings of a run, except way and seed."""
 
-    data: tuple[str, ...] = ()
+    data: Sequence[str] = ()
     encoder: str = ""
     epochs: int = 3
-    limit: int | None = None
-    pooling: Pooling = "cls"
     learning_rate: float = 1e-4
 
     def key(self, way: str, seed: int) -> harness.Row:
-        own = {"way": way, "seed": seed, **self._asdict(), "data": " ".join(self.data), "limit": self.limit or ""}
-        return {name: str(value) for name, value in own.items()} | ({} if way == "regression" else {"pooling": ""})
+        own = {"way": way, "seed": seed, **self._asdict(), "data": " ".join(self.data)}
+        return {name: str(value) for name, value in own.items()}
 
 
 RESULTS = (*STATISTICS, "seconds")
-COLUMNS = ("way", "seed", *RESULTS, "learning_rate", "pooling", "epochs", "limit", "encoder", "data")
-
-
-def evenly(segments: Sequence[Segment], most: int | None) -> list[Segment]:
-    """Return up to ``most`` evenly spaced segments; all if ``None``."""
-    if most is None or len(segments) <= most:
-        return list(segments)
-    return [segments[place * len(segments) // most] for place in range(most)]
+COLUMNS = ("way", "seed", *RESULTS, "learning_rate", "epochs", "encoder", "data")
 
 
 def read_data(setting: Setting, seed: int) -> RatingsDataModule:
     fields = harness.read_yaml(RECIPE)["data"]["init_args"]
     files = fields.pop("train")
     fields |= {"columns": Columns(**fields["columns"]), "seed": seed}
-    data = harness.ratings(list(setting.data or files), **fields)
-    for source in data.sources.values():
-        source.items = evenly(source.items, setting.limit)
-    return data
+    return harness.ratings(list(setting.data or files), **fields)
 
 
 def build_module(way: Way, setting: Setting) -> PairModule:
     fields = harness.read_yaml(RECIPE)["model"]["init_args"]
     fields["optimizer"] = OptimizerConfig(**{**fields["optimizer"], "learning_rate": setting.learning_rate})
     fields["overrides"] |= {"encoder": setting.encoder} if setting.encoder else {}
-    return PairModule(way, setting.pooling, **fields)
+    return PairModule(way, **fields)
 
 
 def train(way: Way, setting: Setting, seed: int) -> tuple[harness.Row, list[float]]:
@@ -247,12 +227,11 @@ def summary(rows: Sequence[harness.Row]) -> str:
 
 def main() -> None:
     options = harness.parser(
-        __doc__, data=[], seeds=[1], epochs=3, limit=int, pooling=("cls", "mean"), encoder="", learning_rate=1e-4,
+        __doc__, data=[], seeds=[1], epochs=3, encoder="", learning_rate=1e-4,
         output=Path("runs/joint_encoding.csv"), ways=dict.fromkeys(WAYS),
     ).parse_args()  # fmt: skip
     harness.quiet()
-    chosen = {name: getattr(options, name) for name in Setting._fields}
-    setting = Setting(**{**chosen, "data": tuple(options.data)})
+    setting = Setting(*(getattr(options, name) for name in Setting._fields))
     # Fail before training if the output cannot be written.
     harness.write_rows(options.output, harness.read_rows(options.output), COLUMNS)
     rows = []

@@ -9,12 +9,10 @@ with all-MiniLM-L6-v2 at layer 6:
 
 * ``mbr``: :meth:`textmover.Scorer.mbr`;
 * one call: ``Scorer.score`` once over all pairs of all segments;
-* a call a candidate: ``Scorer.score`` of one candidate against its segment, with one scorer and its cache;
 * a call a pair: ``Scorer.score`` of one pair, without cache; measured on the first few segments and scaled to all;
 * bert-score: one call over all pairs.
 
-Loading is excluded. The choices of each way are compared with those of ``mbr``; "apart by" is the largest difference in
-expected utility.
+Loading is excluded. The choices of each way are compared with those of ``mbr``.
 """
 
 from __future__ import annotations
@@ -42,11 +40,9 @@ Sets = list[list[str]]
 Utilities = list[np.ndarray]
 
 
-def timed(
-    work: Callable[[Scorer], Utilities], model: str | None = "bertscore-f1", *, cache: bool = True, scale: float = 1.0
-) -> Run:
+def timed(work: Callable[[Scorer], Utilities], *, cache: bool = True, scale: float = 1.0) -> Run:
     """Measure expected utilities with a new scorer, after a warm-up pair."""
-    scorer = Scorer.from_pretrained(model, device="cpu", cache=cache)
+    scorer = Scorer.from_pretrained("bertscore-f1", device="cpu", cache=cache)
     scorer.score(*([one] for one in WARM_UP))
     return harness.timed(lambda: work(scorer), f"`{scorer.signature}`", scale)
 
@@ -66,19 +62,12 @@ def from_pairs(sets: Sets, scores: np.ndarray) -> Utilities:
     return [without_own(block.reshape(len(one), -1)) for block, one in zip(blocks, sets, strict=True)]
 
 
-def by_mbr(sets: Sets, model: str | None = "bertscore-f1") -> Run:
-    return timed(lambda scorer: [one.utilities for one in scorer.mbr(sets).choices], model)
+def by_mbr(sets: Sets) -> Run:
+    return timed(lambda scorer: [one.utilities for one in scorer.mbr(sets).choices])
 
 
 def by_one_call(sets: Sets) -> Run:
     return timed(lambda scorer: from_pairs(sets, scorer.score(*pairs_of(sets)).scores))
-
-
-def by_candidates(sets: Sets) -> Run:
-    def utilities(scorer: Scorer, candidates: list[str]) -> np.ndarray:
-        return without_own(np.array([scorer.score([one] * len(candidates), candidates).scores for one in candidates]))
-
-    return timed(lambda scorer: [utilities(scorer, candidates) for candidates in sets])
 
 
 def by_pairs(sets: Sets, segments: int) -> Run:
@@ -114,19 +103,14 @@ def candidate_sets(path: Path | None, segments: int, candidates: int, seed: int)
     return full
 
 
-def agreement(ours: Utilities, theirs: Utilities) -> tuple[str, str]:
-    """Return the number of equal choices and the largest difference in expected utility."""
-    pairs = list(zip(ours, theirs, strict=False))
-    same = sum(our[their.argmax()] >= our.max() - CLOSE for our, their in pairs)
-    difference = max(float(np.abs(our - their).max()) for our, their in pairs)
-    return f"{same} of {len(theirs)}", f"{difference:.1e}"
+def agreement(ours: Utilities, theirs: Utilities) -> str:
+    """Return the number of equal choices."""
+    same = sum(our[their.argmax()] >= our.max() - CLOSE for our, their in zip(ours, theirs, strict=False))
+    return f"{same} of {len(theirs)}"
 
 
 def report(sets: Sets, runs: dict[str, list[Run]], base: str) -> str:
-    def agrees(name: str, one: Run, place: int) -> str:
-        return "" if "textmover-general" in name else agreement(runs[base][0].result, one.result)[place]
-
-    extra = {"same choice": partial(agrees, place=0), "apart by": partial(agrees, place=1)}
+    extra = {"same choice": lambda _, run: agreement(runs[base][0].result, run.result)}
     return harness.peer_table(runs, base, sum(len(one) ** 2 for one in sets), extra)
 
 
@@ -139,9 +123,7 @@ def main() -> None:
     base, loop = "mbr, bertscore-f1", min(options.loop_segments, len(sets))
     ways: dict[str, Callable[[Sets], Run]] = {
         base: by_mbr,
-        "mbr, textmover-general (the default)": partial(by_mbr, model=None),
         "`Scorer.score`, one call": by_one_call,
-        "`Scorer.score`, a call a candidate": by_candidates,
         f"`Scorer.score`, a call a pair, no cache (from {loop} segments)": partial(by_pairs, segments=loop),
         "bert-score, one call": by_bert_score,
     }

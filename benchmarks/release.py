@@ -1,12 +1,12 @@
 """Build a released metric: run a ladder's rung if needed, store it as an adapter, and write its model card.
 
-    python benchmarks/release.py configs/released/textmover-general.yaml --runs runs/ladder [--test] [--compare FOLDER]
+    python benchmarks/release.py configs/released/textmover-general.yaml --runs runs/ladder [--test]
 
 The released metric scores 1 for identical texts and about 0 for unrelated ones: the calibration to ratings is removed,
 and the baseline of unrelated texts is fitted on training texts. A trained error head is added; the script checks that
 scores do not change. The card reports human agreement on the ladder's sets, compared with the metric before training;
-test sets only with ``--test``, once the recipe is fixed. ``--compare`` prints differences from an earlier version:
-processors and PyTorch versions round differently, so that trained weights are not bit-identical.
+test sets only with ``--test``, once the recipe is fixed. Processors and PyTorch versions round differently, so that
+trained weights are not bit-identical.
 """
 
 from __future__ import annotations
@@ -145,19 +145,6 @@ def stages_of(rungs: dict[str, list[dict[str, Any]]], name: str) -> dict[str, li
     return stages
 
 
-def differences(folder: Path, earlier: Path, sets: dict[str, Judged]) -> str:
-    """Compare two versions of a metric on each set: agreement of both, and differences of scores."""
-    scorers = [Scorer.from_pretrained(one) for one in (earlier, folder)]
-    rows = []
-    for name, one in sets.items():
-        scores = [one.scores(scorer) for scorer in scorers]
-        agreements = [one.mean(values).pearson for values in scores]
-        largest = np.abs(scores[0] - scores[1]).max()
-        rows.append([name, *(f"{value:.4f}" for value in (*agreements, np.corrcoef(*scores)[0, 1])), f"{largest:.3f}"])
-    headers = ("judgements", earlier, folder, "correlation of the two", "largest difference of a score")
-    return harness.table(headers, rows, texts=None)
-
-
 # --- cards ------------------------------------------------------------------------------------------------------------
 
 
@@ -239,7 +226,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
 
 def main() -> None:
     options = harness.parser(
-        __doc__, "release", runs=Path("runs/ladder"), output=harness.ROOT / "checkpoints", test=False, compare=Path
+        __doc__, "release", runs=Path("runs/ladder"), output=harness.ROOT / "checkpoints", test=False
     ).parse_args()
     spec = harness.read_yaml(options.release)
     config = harness.read_yaml(harness.ROOT / spec["ladder"])
@@ -251,8 +238,6 @@ def main() -> None:
     lines = agreement(spec, ladder, sets, folder)
     with atomic_file(folder / CARD) as stream:
         stream.write(card(spec, folder, options.release, lines))
-    if options.compare is not None:
-        print(differences(folder, options.compare, sets))
 
 
 if __name__ == "__main__":

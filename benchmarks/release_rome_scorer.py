@@ -1,4 +1,4 @@
-"""Train RoMe's scorer networks and write the results page.
+"""Train RoMe's scorer networks, print the tables of their results page, and write those that it links.
 
     python benchmarks/release_rome_scorer.py configs/released/rome-scorers.yaml --runs runs/rome_scorers
 
@@ -16,16 +16,14 @@ from typing import Any
 import harness
 import numpy as np
 import torch
-from harness import ROOT
+from harness import ROOT, interval
 from numpy.typing import NDArray
 from release_acceptability import area
 from rome_scorer_data import Material, Pair, features_of, gather, percentiles
-from rome_scorer_page import appendix, details, page
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from textmover import Scorer
-from textmover.files import atomic_file
 from textmover.meta_evaluation.agreement.labels import bootstrap_labels
 from textmover.meta_evaluation.error_spans.agreement import calibration_error
 from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap_gain
@@ -180,18 +178,82 @@ def judged_examples(
     return result
 
 
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+Trial = tuple[str, Mapping[str, Any], float, Figures]  # name, recipe, loss and figures
+Table = tuple[Sequence[str], Sequence[Sequence[Any]]]  # headers and rows
+
+
+def shown(found: Mapping[str, Figures], networks: Sequence[str], examples: Figures) -> dict[str, Table]:
+    """Return the tables of the results page: accuracy, gains over the mean, agreement, and the paper's examples."""
+    sets = list(found[MEAN]["agreement"])
+    accuracy = [
+        [name, interval(one["accuracy"]), f"{one['limit']:.2f}", interval(one["accuracy at limit"])]
+        + [f"{one[figure]:.3f}" for figure in ("area of all", "error")]
+        for name, one in found.items()
+    ]
+    gains = [[name, *(interval(one, "+.3f") for one in found[name]["gain"].values())] for name in networks]
+    agreement = [[name, *(_pair(one["agreement"][label]) for label in sets)] for name, one in found.items()]
+    told = [
+        [table, f"{paper[row]:.2f}", " / ".join(f"{value:.2f}" for value in features[row].tolist())]
+        + [f"{one[row]:.2f}" for one in scores.values()]
+        for table, (paper, features, scores) in examples.items()
+        for row in range(len(paper))
+    ]
+    return {
+        "accuracy": (["scorer", "accuracy at .5", "c", "accuracy at c", "AUC", "calibration error"], accuracy),
+        "gain in Pearson over the mean": (["network", *sets], gains),
+        "Pearson / Spearman": (["scorer", *sets], agreement),
+        "the paper's examples": (["example", "paper", "features", MEAN, *networks], told),
+    }
+
+
+def linked(
+    found: Mapping[str, Figures], pairs: Sequence[Pair], trials: Sequence[Trial], rated: NDArray[np.float64]
+) -> dict[str, Table]:
+    """Return the tables that the page links: AUC by kind, reliability of calibrated scorers, and all recipes."""
+    good_kinds = {one.kind for one in pairs if one.good}
+    areas = found[MEAN]["area"]
+    kinds = [
+        [kind, "good" if kind in good_kinds else "corrupted", areas[kind][0]]
+        + [f"{one['area'][kind][1]:.2f}" for one in found.values()]
+        for kind in sorted(areas, key=good_kinds.__contains__)
+    ]
+    bins = [
+        [name, f"{scores / count:.3f}", f"{good / count:.3f}", f"{count:.0f}"]
+        for name, values in {"rome": found["rome"]["bins"], "rome-ratings": rated}.items()
+        for count, good, scores in values
+    ]
+    recipes = []
+    for name, recipe, loss, one in trials:
+        settings = [recipe["layers"], recipe["targets"], f"{recipe['optimizer']} {recipe['options']['lr']:g}"]
+        figures = [f"{value:.3f}" for value in (loss, one["accuracy"].estimate, one["area of all"])]
+        people = " / ".join(f"{value[0]:.3f}" for value in one["agreement"].values())
+        recipes.append([name, *settings, recipe["batch"], recipe["epochs"], *figures, people])
+    settings = ["network", "layers", "targets", "optimizer", "batch", "epochs"]
+    return {
+        "kinds": (["kind", "pairs", "n", *found], kinds),
+        "reliability": (["scorer", "mean score", "share", "n"], bins),
+        "recipes": ([*settings, "loss", "accuracy at .5", "AUC", "Pearson"], recipes),
+    }
+
+
+def _pair(values: tuple[float, float]) -> str:
+    return " / ".join(f"{value:.3f}" for value in values)
+
+
 def main() -> None:
-    paths = {"runs": Path("runs/rome_scorers"), "output": SHIPPED, "page": ROOT / "docs/results/rome_scorers.md"}
+    paths = {"runs": Path("runs/rome_scorers"), "output": SHIPPED, "tables": ROOT / "docs/results"}
     options = harness.parser(__doc__, "release", **paths, paper=Path).parse_args()
     torch.set_num_threads(1)
     spec = harness.read_yaml(options.release) | {"paper": options.paper}
     material = gather(spec, options.runs)
-    make(spec, material, options.release, options.output, options.page, options.runs)
+    make(spec, material, options.release, options.output, options.tables, options.runs)
 
 
 def make(spec: dict[str, Any], material: Material, release: Path, output: Path, target: Path, runs: Path) -> None:
     networks: dict[str, FeatureScorer] = {}
-    trials: list[tuple[str, dict[str, Any], float, Figures]] = []
+    trials: list[Trial] = []
     for trial in spec["trials"]:
         recipe = {**spec["networks"][trial["like"]], **trial}
         network, loss = fit_network(recipe, material, spec["seed"])
@@ -208,13 +270,12 @@ def make(spec: dict[str, Any], material: Material, release: Path, output: Path, 
     rated = material.development[spec["rated_bins"]]
     scores = rated.best(scores_of("rome-ratings", networks, material.names, rated.features))
     bins = reliability(scores, percentiles(rated.judged.human))  # targets: rating percentiles
-    details_path = target.with_name(f"{target.stem}_details.md")
-    with atomic_file(target) as stream, atomic_file(details_path) as details_stream:
-        stream.write(page(spec, material, release, results, details_path.name))
-        details_stream.write(appendix(spec, material, results, examples, target.name))
-    for name, (headers, rows) in details(results, material.pairs["test"], trials, bins).items():
+    print(f"{material.signature}; always one class: {results[MEAN]['majority']:.3f}")
+    for name, (headers, rows) in shown(results, list(networks), examples).items():
+        print(f"\n{name}:\n\n{harness.table(headers, rows)}")
+    for name, (headers, rows) in linked(results, material.pairs["test"], trials, bins).items():
         table = [dict(zip(headers, row, strict=True)) for row in rows]
-        harness.write_rows(target.with_name(f"{target.stem}_{name}.csv"), table)
+        harness.write_rows(target / f"rome_scorers_{name}.csv", table)
 
 
 def about(name: str, spec: Mapping[str, Any], material: Material, release: Path, found: Figures) -> dict[str, Any]:

@@ -41,12 +41,6 @@ BESIDE = "bertscore-f1"
 
 REST = "rest: batches, packing, idf weights, scores"
 
-WHY = {
-    "words: encoder": "a pass of all texts through the encoder, which any metric over it pays",
-    "acceptability": "a pass of the hypotheses through the classifier's encoder, whose weights are others",
-}
-"""Reasons why a part may be slow."""
-
 WARM_UP = (["The dogs chased a cat.", "It rained."], ["A cat was chased by the dogs.", "There was rain."])
 
 
@@ -131,9 +125,9 @@ def corrupted_pairs(path: Path, number: int, words: tuple[int, int], seed: int) 
     return [one for one, _ in pairs[:number]], [other for _, other in pairs[:number]]
 
 
-def measure(model: str, fields: dict[str, Any], pairs: tuple[list[str], list[str]]) -> Run:
+def measure(model: str, pairs: tuple[list[str], list[str]]) -> Run:
     """Score all pairs once with a new scorer; the result is the clock of its parts."""
-    scorer = Scorer.from_pretrained(model, device="cpu", **fields)
+    scorer = Scorer.from_pretrained(model, device="cpu")
     scorer.score(*WARM_UP)
     clock = Clock()
     with clock.around(parts_of(scorer.metric) if isinstance(scorer.metric, RomeMetric) else []):
@@ -142,7 +136,7 @@ def measure(model: str, fields: dict[str, Any], pairs: tuple[list[str], list[str
 
 
 def report(runs: Mapping[str, Sequence[Run]], number: int) -> str:
-    """Format a table of RoMe's parts, a note on the largest, and the speed comparison."""
+    """Format a table of RoMe's parts, and the speed comparison."""
     rome_runs = runs["rome"]
     calls, total = rome_runs[0].result.calls, harness.median(rome_runs, "processor")
     parts = {name: statistics.median(one.result.seconds[name] for one in rome_runs) for name in calls}
@@ -151,26 +145,18 @@ def report(runs: Mapping[str, Sequence[Run]], number: int) -> str:
         [name, f"{calls[name]:,}" if name in calls else "", f"{seconds:.2f}", f"{seconds / total:.1%}"]
         for name, seconds in [*ranked, (REST, total - sum(parts.values())), ("all", total)]
     ]
-    large = [name for name, seconds in parts.items() if seconds > total / 2]
-    notes = [f"Over half of the total: {name} ({WHY.get(name, 'no reason is known')})." for name in large]
-    return "\n\n".join(
-        [
-            harness.table(["part", "calls", "processor s", "share"], rows),
-            *(notes or ["No part takes over half of the total."]),
-            harness.peer_table(runs, BESIDE, number),
-        ]
-    )
+    own = harness.table(["part", "calls", "processor s", "share"], rows)
+    return f"{own}\n\n{harness.peer_table(runs, BESIDE, number)}"
 
 
 def main() -> None:
-    parser = harness.parser(__doc__, pairs=1000, threads=2, repetitions=3, seed=0, encoder=str)
+    parser = harness.parser(__doc__, pairs=1000, threads=2, repetitions=3, seed=0)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--words", type=int, nargs=2, default=(10, 30))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     pairs = corrupted_pairs(options.data, options.pairs, tuple(options.words), options.seed)
-    fields = {} if options.encoder is None else {"encoder": options.encoder}
-    ways = {name: functools.partial(measure, name, fields, pairs) for name in ("rome", BESIDE)}
+    ways = {name: functools.partial(measure, name, pairs) for name in ("rome", BESIDE)}
     runs = harness.rounds(ways, options.repetitions)
     packages = harness.versions("textmover", "torch", "transformers", "spacy", "numba")
     print(

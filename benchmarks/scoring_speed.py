@@ -2,7 +2,7 @@
 
     python benchmarks/scoring_speed.py compare --data newstest2017_da_toen.tsv [--repetitions 3] [--limit 1000]
     python benchmarks/scoring_speed.py compare --encoder multilingual --layer 8 --only "twmd exact" "twmd fast"
-    python benchmarks/scoring_speed.py compare --device cuda --size large --pairs 20000      # on a GPU
+    python benchmarks/scoring_speed.py compare --device cuda --only bert-score "twmd fast"   # on a GPU
     python benchmarks/scoring_speed.py lengths            # tokens/s by length of the texts and by batch budget
     python benchmarks/scoring_speed.py scale              # pairs/s and peak memory from a thousand pairs on
     python benchmarks/scoring_speed.py systems            # ten systems that share their references
@@ -11,19 +11,15 @@ Each measurement runs in its own process; candidates alternate within a repetiti
 scorer, ``score`` the time to score all pairs with an empty cache. Imports are excluded; on a GPU, some pairs are scored
 first as a warm-up. Peak memory is that of the process, or of the GPU. ``outside the encoder`` is the fraction of time
 not spent in the encoder, from a separate run of the encoder on the same batches. Default pairs: the quick start's
-sentences. ``--size`` uses an encoder with random weights, which is as fast as a trained one, and one token per word.
-``--device cpu --size tiny`` tests this without a GPU.
+sentences.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
-import subprocess
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -44,15 +40,6 @@ from textmover.report.figures.matplotlib_figures import save_figure
 RATINGS = harness.ROOT / "examples/quickstart/ratings.tsv"
 SYSTEMS = 10
 WARM_UP = 256  # number of warm-up pairs on a GPU
-
-VOCABULARY = [f"w{number}" for number in range(20_000)]
-SIZES: dict[str, tuple[int, dict[str, int]]] = {
-    "large": (
-        17, {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
-    ),
-    "tiny": (2, {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 128}),
-}  # fmt: skip
-"""Layer to read (17 is bert-score's choice for roberta-large) and configuration of each encoder size."""
 
 Pairs = tuple[list[str], list[str]]
 
@@ -205,10 +192,6 @@ CANDIDATES: dict[str, Candidate] = {
     "encoder fast": encoder_alone(precision="fast"),
     "encoder int8": encoder_alone(precision="int8"),
 }
-ON_GPU = [
-    "bert-score", "bertscore-f1 exact torch", "encoder exact torch", "bertscore-f1 fast", "encoder fast", "twmd fast",
-    "wmd fast",
-]  # fmt: skip
 
 
 # --- pairs ------------------------------------------------------------------------------------------------------------
@@ -229,29 +212,15 @@ def synthetic_pairs(count: int, words: int) -> Pairs:
     return texts[:count], texts[count:]
 
 
-def token_pairs(count: int) -> Pairs:
-    """Generate pairs for the encoder with random weights: each word is a token, the median length is 18 words."""
-    draw = random.Random(0)
-
-    def length() -> int:
-        return min(120, max(3, round(draw.lognormvariate(2.9, 0.5))))
-
-    pairs = list(harness.word_pairs(draw, count, VOCABULARY, length, 0.3))
-    return [one for one, _ in pairs], [other for _, other in pairs]
-
-
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
 def measured(name: str, pairs: Pairs | Mapping[str, int], setting: Setting = DEFAULT) -> dict[str, Any]:
-    """Measure a candidate in a subprocess, on given pairs or on those that :func:`synthetic_pairs` generates there."""
-    prefix = ["taskset", "--cpu-list", f"0-{setting.cores - 1}"] if setting.cores else []
-    command, payload = [*prefix, sys.executable, __file__, "measure", name], json.dumps([pairs, setting])
-    process = subprocess.run(command, input=payload, capture_output=True, text=True, check=False)
-    if process.returncode:
-        reason = next((line for line in reversed(process.stderr.splitlines()) if line.strip()), "")
-        return {"error": reason or f"it ended with {process.returncode}"}
-    return json.loads(process.stdout.splitlines()[-1])  # earlier lines are output of packages
+    """Measure a candidate in a new process, on given pairs or on those that :func:`synthetic_pairs` generates there."""
+    try:
+        return harness.in_process(measure, name, pairs, setting, cores=setting.cores)
+    except Exception as error:  # a missing package, or a process killed for memory
+        return {"error": str(error).strip().partition("\n")[0] or type(error).__name__}
 
 
 def measure(name: str, pairs: Pairs | Mapping[str, int], setting: Setting) -> dict[str, Any]:
@@ -262,42 +231,11 @@ def measure(name: str, pairs: Pairs | Mapping[str, int], setting: Setting) -> di
     with torch.inference_mode():
         preset, _, precision = name.partition(" ")
         run = CANDIDATES.get(name) or ours(preset, precision=precision)
-        load, measurement = run(setting, synthetic_pairs(**pairs) if synthetic else pairs)
-    is_token_count = isinstance(measurement.result, int)
-    return {
-        "load": load,
-        "score": measurement.seconds,
-        "processor": measurement.processor,
-        "note": measurement.note,
-        "memory": harness.peak_memory(setting.device),
-        "tokens": measurement.result if is_token_count else None,
-        "scores": None
-        if synthetic or is_token_count or measurement.result is None
-        else np.asarray(measurement.result, dtype=float).tolist(),
-    }
-
-
-def peaks() -> dict[str, float]:
-    """Measure GFLOP/s of matrix products by dtype and shape: square, and this encoder's shapes with packed weights.
-
-    A layer has four products of 384 by 384, one of 384 by 1,536 and one of 1,536 by 384, over 1,024 tokens.
-    """
-    from textmover.scoring.backends.torch_runners import PackedLinear
-    from textmover.scoring.precision_and_backend import has_bfloat16
-
-    def rate(work: Callable[[], Any], repetitions: int, products: int) -> float:
-        return 2 * products / min(harness.seconds(work) for _ in range(repetitions)) / 1e9
-
-    rates = {}
-    for dtype in (torch.float32, torch.bfloat16)[: 2 if has_bfloat16(torch.device("cpu")) else 1]:
-        square = torch.randn(1536, 1536).to(dtype)
-        name = f"{str(dtype).removeprefix('torch.')} (1536 x 1536)"
-        rates[name] = rate(lambda square=square: square @ square, 8, 1536**3)
-    shapes = [(384, 384)] * 4 + [(384, 1536), (1536, 384)]
-    maps = [(PackedLinear(torch.nn.Linear(*shape)), torch.randn(1024, shape[0])) for shape in shapes]
-    with torch.inference_mode():
-        packed = rate(lambda: [linear(x) for linear, x in maps], 40, 1024 * sum(a * b for a, b in shapes))
-    return {**rates, "float32 (this encoder's shapes, packed)": packed}
+        load, found = run(setting, synthetic_pairs(**pairs) if synthetic else pairs)
+    tokens = found.result if isinstance(found.result, int) else None
+    scores = None if synthetic or tokens or found.result is None else np.asarray(found.result, dtype=float).tolist()
+    own = {"score": found.seconds, "processor": found.processor, "note": found.note}
+    return {**own, "load": load, "memory": harness.peak_memory(setting.device), "tokens": tokens, "scores": scores}
 
 
 def machine(device: str = "cpu") -> str:
@@ -307,30 +245,19 @@ def machine(device: str = "cpu") -> str:
 
 def compare(options: argparse.Namespace) -> None:
     """Measure all candidates on the same pairs, in turn."""
-    if options.device == "cuda" and not torch.cuda.is_available():
-        sys.exit("There is no GPU here: --device cpu --size tiny tries the script.")
     if options.layer and not options.encoder:
         sys.exit("Expected `--layer` together with `--encoder`: name both.")
-    default_names = ON_GPU if options.device == "cuda" else [name for name in CANDIDATES if name != ALONE]
-    names, setting = options.only or default_names, Setting(options.encoder, options.layer or 6, options.device)
-    pairs = token_pairs(options.pairs) if options.size else read_pairs(options.data, options.limit)
-    with tempfile.TemporaryDirectory() as folder:
-        if options.size:
-            layer, sizes = SIZES[options.size]
-            encoder = import_module("word_encoder").write_encoder(Path(folder), VOCABULARY, sizes)
-            setting = Setting(encoder, layer, options.device)
-        ways = {name: partial(measured, name, pairs, setting) for name in names}
-        results = harness.rounds(ways, options.repetitions, lambda one: one.get("error") or f"{one['score']:.2f} s")
-        exact = results.get("bert-score", [{}])[0].get("scores")
-        notes = where_padding_matters(exact, results.get("bertscore-f1 exact torch"), pairs, setting) if exact else []
-    notes += [f"{name}: {runs[0]['error']}" for name, runs in results.items() if "error" in runs[0]]
-    products = ", ".join(f"{value:,.0f} GFLOP/s in {name}" for name, value in peaks().items())
+    setting = Setting(options.encoder, options.layer or 6, options.device)
+    pairs = read_pairs(options.data, options.limit)
+    ways = {name: partial(measured, name, pairs, setting) for name in options.only or CANDIDATES if name != ALONE}
+    results = harness.rounds(ways, options.repetitions, lambda one: one.get("error") or f"{one['score']:.2f} s")
+    exact = measured(ALONE, pairs, setting).get("scores") if "bert-score" in results else None
+    notes = [f"- {name}: {runs[0]['error']}\n" for name, runs in results.items() if "error" in runs[0]]
     text = (
         f"{len(pairs[0]):,} pairs ({len({*pairs[0], *pairs[1]}):,} distinct texts); medians of {options.repetitions} "
         f"repetitions. {machine(options.device)}.\n\n{table(results, len(pairs[0]), exact, people_of(options))}\n\n"
-        f"Matrix products on the processor reach {products}; a token takes 21.2 MFLOP, attention left out.\n\n"
     )
-    harness.write(options.output, text + "".join(f"- {note}\n" for note in notes))
+    harness.write(options.output, text + "".join(notes))
 
 
 def table(
@@ -351,7 +278,7 @@ def table(
         return f"{max(0.0, 1 - harness.median(alone) / harness.median(runs[name])):.0%}"
 
     def deviation(name: str, run: Run) -> tuple[str, str]:
-        values = run.result["scores"] if name.startswith(("bertsc", "torchm")) else None
+        values = run.result["scores"] if name.startswith(("bert", "torchm")) else None
         if values is None or exact is None:
             return "", ""
         return f"{np.abs(np.subtract(values, exact)).max():.1e}", f"{np.corrcoef(values, exact)[0, 1]:.6f}"
@@ -374,31 +301,10 @@ def table(
     return harness.peer_table(runs, "bert-score", count, extra)
 
 
-def where_padding_matters(
-    exact: list[float], ours: Sequence[Mapping[str, Any]] | None, pairs: Pairs, setting: Setting
-) -> list[str]:
-    """Replace scores that bert-score changes by padding with those of unbatched pairs, in place; return notes."""
-    if not ours or not ours[0].get("scores"):
-        return []
-    rows = [row for row, value in enumerate(ours[0]["scores"]) if abs(value - exact[row]) > 1e-5]
-    if not rows:
-        return []
-    largest = max(abs(ours[0]["scores"][row] - exact[row]) for row in rows)
-    alone = measured(ALONE, ([pairs[0][row] for row in rows], [pairs[1][row] for row in rows]), setting)["scores"]
-    moved = max(abs(value - exact[row]) for row, value in zip(rows, alone, strict=True))
-    for row, value in zip(rows, alone, strict=True):
-        exact[row] = value
-    return [
-        f"{len(rows)} pairs deviate by more than 1e-5, by up to {largest:.1e}. bert-score gives them other scores, by "
-        f"up to {moved:.1e}, when they come one at a time: in a padded pair, 0 stands in for similarities below 0; "
-        "the deviations in the table are from these scores."
-    ]
-
-
 def people_of(options: argparse.Namespace) -> Any:
     """Return judgements by language pair, or ``None`` if the table lacks them or is read partly."""
     path = options.data
-    if path is None or options.limit or options.size or "lp" not in path.open(encoding="utf-8").readline().split("\t"):
+    if path is None or options.limit or "lp" not in path.open(encoding="utf-8").readline().split("\t"):
         return None
     return import_module("ladder").Judged(read_segments(path, Columns(groups=("lp",))), "lp")
 
@@ -412,19 +318,14 @@ def draw(path: Path, panels: Mapping[str, Sequence[Line]], x: Sequence[int], acr
     grid, rows = figure.subplots(len(panels), squeeze=False, sharex=True)[:, 0], []
     for axes, (up, lines) in zip(grid, panels.items(), strict=True):
         for line in lines:
-            axes.plot(x, line.values, "o-", markersize=4, label=line.name)
-            columns = {"value": line.values}
-            if line.low is not None:
-                axes.fill_between(x, line.low, line.high, alpha=0.15)
-                columns |= {"least": line.low, "most": line.high}
+            axes.plot(x, line.values, "o-", markersize=4, label=line.name or up)
+            axes.fill_between(x, line.low or line.values, line.high or line.values, alpha=0.15)
+            columns = {"value": line.values, "least": line.low, "most": line.high}
             for place, number in enumerate(x):
-                cells = {name: f"{values[place]:.6g}" for name, values in columns.items()}
+                cells = {name: f"{values[place]:.6g}" for name, values in columns.items() if values is not None}
                 rows.append({"line": line.name or up, across: str(number), **cells})
-        axes.set(xscale="log", ylabel=up, ylim=(0, None), xticks=x, xticklabels=map("{:,}".format, x))
-        axes.grid(alpha=0.3)
-        if len(lines) > 1:
-            axes.legend(fontsize=8)
-    grid[-1].set_xlabel(across)
+        axes.set(xscale="log", xlabel=across, ylabel=up, ylim=(0, None), xticks=x, xticklabels=map("{:,}".format, x))
+        axes.legend(fontsize=8)
     grid[0].set_title(textwrap.fill(title, 100), fontsize=7)
     save_figure(figure, path)
     harness.write_rows(path.with_suffix(".csv"), rows)
@@ -507,15 +408,15 @@ def systems(options: argparse.Namespace) -> None:
     runs = harness.rounds(ways, options.repetitions)
     texts = {name: sum(len({*left, *right}) for left, right in pairs) for name, pairs in calls.items()}
     apart, together = (np.concatenate(measurements[0].result) for measurements in runs.values())
-    count = SYSTEMS * len(references)
     summary = (
         f"{SYSTEMS} systems on {len(references):,} references, {options.preset}, "
-        f"{scorers['together'][0].signature.entries['backend']}, {machine()}; apart each with a scorer of its own. "
-        f"Medians of {options.repetitions}, every scorer warmed up and its cache cleared. Largest difference of a "
-        f"score: {np.abs(apart - together).max():.1e}. Distinct texts to encode: {texts['apart']:,} apart, "
-        f"{texts['together']:,} together, {texts['apart'] / texts['together']:.2f} times as many."
+        f"{scorers['together'][0].signature.entries['backend']}, {machine()}; medians of {options.repetitions}. "
+        f"Largest difference of a score: {np.abs(apart - together).max():.1e}. Distinct texts: "
+        f"{texts['apart']:,} apart, {texts['together']:,} together, "
+        f"{texts['apart'] / texts['together']:.2f} times as many."
     )
-    body = harness.peer_table(runs, "apart", count, {"texts encoded": lambda name, _: f"{texts[name]:,}"})
+    extra = {"texts encoded": lambda name, _: f"{texts[name]:,}"}
+    body = harness.peer_table(runs, "apart", SYSTEMS * len(references), extra)
     harness.write(options.output, f"# Systems that share their references\n\n{summary}\n\n{body}\n")
 
 
@@ -533,16 +434,12 @@ def changed(text: str, draw: random.Random) -> str:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["measure"]:
-        pairs, setting = json.load(sys.stdin)
-        print(json.dumps(measure(sys.argv[2], pairs, Setting(*setting))))
-        return
     parser = harness.parser(__doc__)
     commands = parser.add_subparsers(required=True)
     results = harness.ROOT / "docs/results"
     exact = next(name for name in CANDIDATES if name.startswith("bertscore-f1 exact"))
     texts = {"data": Path, "preset": "twmd", "backend": "torch", "segments": 500}
-    compared = {"data": Path, "limit": int, "device": ("cpu", "cuda"), "pairs": 20_000, "only": []}
+    compared = {"data": Path, "limit": int, "device": ("cpu", "cuda"), "only": []}
     for run, options in (  # the results pages contain more than the tables printed here
         (compare, {"output": Path, "encoder": str, "layer": int, **compared}),
         (lengths, {"output": results / "scoring_lengths.png", "preset": "twmd", "backend": "torch", "tokens": 30_000}),
@@ -552,8 +449,6 @@ def main() -> None:
         command = commands.add_parser(run.__name__, help=run.__doc__)
         command.set_defaults(run=run)
         harness.add_options(command, repetitions=5, **options)
-        if run is compare:
-            command.add_argument("--size", choices=list(SIZES), help="of an encoder with random weights")
     options = parser.parse_args()
     options.run(options)
 

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,6 @@ TRANSLATIONS = (
 COLUMNS = 108
 LARGEST = 200_000  # maximum bytes of a picture
 
-FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 
 TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
 body {{ margin: 0; width: max-content; background: #ffffff; }}
@@ -77,48 +73,32 @@ RATINGS = {  # fluency, semantic and grammatical correctness of the first texts,
 
 
 @contextlib.contextmanager
-def browser(width: int, height: int, *, dark: bool = False) -> Iterator[Any]:
+def browser() -> Iterator[Any]:
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        for flag in (*FLAGS, f"--user-data-dir={profile}"):
-            options.add_argument(flag)
+        for flag in ("headless=new", "no-sandbox", "disable-gpu", "hide-scrollbars", f"user-data-dir={profile}"):
+            options.add_argument(f"--{flag}")
         chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
         try:
-            resize(chrome, width, height)
-            theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-            chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
             yield chrome
         finally:
             chrome.quit()
 
 
-def resize(chrome: Any, width: int, height: int) -> None:
+def look(chrome: Any, width: int, height: int, *, dark: bool = False) -> None:
+    """Emulate a screen of this size and theme."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-
-def shot(chrome: Any, page: Path, path: Path, *, word: str | None = None, height: int = 0, fit: bool = False) -> None:
-    """Take a screenshot of a page, optionally with a fixed height and a clicked word; ``fit`` crops to the content."""
-    chrome.get(page.as_uri())
-    width, end = chrome.execute_script("return [innerWidth, document.documentElement.scrollHeight]")
-    if fit:
-        width, end = chrome.execute_script("return [document.body.scrollWidth, document.body.scrollHeight]")
-    resize(chrome, width, height or end)
-    if word is not None:
-        chrome.execute_script(
-            "[...document.querySelectorAll('.side .w')]"
-            ".find((one) => one.querySelector('b').textContent === arguments[0]).click()",
-            word,
-        )
-    drawn = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 300)))"
-    chrome.execute_async_script(drawn)  # newly visible content may not be painted yet
-    save(chrome, path)
+    theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
 
 
 def save(part: Any, path: Path) -> None:
+    """Save a picture of a page or an element with few colours."""
+    time.sleep(1)  # newly visible content may not be painted yet
     take = part.save_screenshot if hasattr(part, "save_screenshot") else part.screenshot
     take(str(path))
     keep_small(path)
@@ -134,94 +114,86 @@ def keep_small(path: Path) -> None:
         raise SystemExit(f"Expected {path} to have at most {LARGEST:,} bytes, but it has {path.stat().st_size:,}.")
 
 
-def textmover(*arguments: str, folder: str | None = None, **options: Any) -> str:
+def shot(chrome: Any, page: Path, path: Path, width: int, height: int, *, dark: bool = False, word: str = "") -> None:
+    """Take a picture of a page, after a click on a word if one is given."""
+    look(chrome, width, height, dark=dark)
+    chrome.get(page.as_uri())
+    if word:
+        chrome.execute_script(
+            "[...document.querySelectorAll('.side .w')]"
+            ".find((one) => one.querySelector('b').textContent === arguments[0]).click()",
+            word,
+        )
+    save(chrome, path)
+
+
+def textmover(folder: Path, *arguments: str, **options: Any) -> str:
     command = [sys.executable, "-m", "textmover", *arguments, "--quiet"]
     return subprocess.run(command, check=True, cwd=folder, **options).stdout
 
 
-# --- textmover explain ------------------------------------------------------------------------------------------------
-
-
-def explain(folder: Path) -> None:
-    """Take pictures of terminal output, heat map and page (wide and narrow, light and dark)."""
-    texts = [HYPOTHESIS, REFERENCE, "--backend", "torch"]
-    with tempfile.TemporaryDirectory() as temporary:
-        page, terminal = Path(temporary, "page.html"), Path(temporary, "terminal.html")
-        textmover("explain", *texts, "--output", str(folder / "explain.png"))
-        keep_small(folder / "explain.png")
-        textmover("explain", *texts, "--output", str(page))
-        command = f'textmover explain "{HYPOTHESIS}" \\\n    "{REFERENCE}"'
-        write_terminal(terminal, command, "explain", *texts)
-        with browser(1200, 900) as chrome:
-            shot(chrome, terminal, folder / "explain-terminal.png", fit=True)
-            shot(chrome, page, folder / "alignment.png", height=960)
-            (words,) = chrome.find_elements("css selector", ".weave")
-            chrome.execute_script("arguments[0].style.cssText = 'padding: 16px; width: max-content'", words)
-            save(words, folder / "alignment.png")
-        for suffix, (width, height) in {"": (1200, 960), "-narrow": (360, 860)}.items():
-            for theme, word in (("", "postponed"), ("-dark", "delayed")):
-                with browser(width, height, dark=bool(theme)) as chrome:
-                    shot(chrome, page, folder / f"explain-html{suffix}{theme}.png", word=word, height=height)
-
-
-def write_terminal(page: Path, shown: str, *arguments: str, folder: str | None = None) -> None:
-    """Write a page with the prompt, a command and its terminal output."""
+def terminal(chrome: Any, path: Path, shown: str, folder: Path, *arguments: str) -> None:
+    """Take a picture of a prompt, a command and its terminal output, without empty margins."""
     from rich.console import Console
     from rich.terminal_theme import DEFAULT_TERMINAL_THEME
     from rich.text import Text
 
     environment = {**os.environ, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
     environment.pop("NO_COLOR", None)
-    output = textmover(*arguments, folder=folder, capture_output=True, text=True, env=environment)
+    output = textmover(folder, *arguments, capture_output=True, text=True, env=environment)
     options = {"record": True, "force_terminal": True, "color_system": "truecolor"}
     console = Console(width=COLUMNS + 4, file=io.StringIO(), **options)
     console.print(Text.assemble(("$ ", "dim"), f"{shown}\n"))
     console.print(Text.from_ansi(output))
     code = console.export_html(theme=DEFAULT_TERMINAL_THEME, inline_styles=True, code_format="{code}")
+    page = folder / "terminal.html"
     page.write_text(TERMINAL.format(code=code), encoding="utf-8")
+    chrome.get(page.as_uri())
+    look(chrome, *chrome.execute_script("return [document.body.scrollWidth, document.body.scrollHeight]"))
+    save(chrome, path)
 
 
-# --- textmover errors -------------------------------------------------------------------------------------------------
+# --- pictures of commands ---------------------------------------------------------------------------------------------
 
 
-def errors(folder: Path) -> None:
-    """Take pictures of terminal output and page; print a folder with narrow and dark versions for inspection."""
-    with tempfile.TemporaryDirectory() as temporary:
-        for name, texts in zip(("hypotheses.txt", "references.txt"), zip(*TRANSLATIONS, strict=True), strict=True):
-            write_lines(Path(temporary, name), texts)
-        command = ["errors", "-i", "hypotheses.txt", "references.txt"]
-        page, terminal = Path(temporary, "errors.html"), Path(temporary, "terminal.html")
-        textmover(*command, "--output", str(page), folder=temporary)
-        write_terminal(terminal, f"textmover {' '.join(command)}", *command, folder=temporary)
-        with browser(1200, 900) as chrome:
-            shot(chrome, terminal, folder / "errors-terminal.png", fit=True)
-        inspection = Path(tempfile.mkdtemp())
-        print(f"{inspection}: the page in each width and theme")
-        for width in (1000, 390):
-            for theme in ("", "-dark"):
-                with browser(width, 760, dark=bool(theme)) as chrome:
-                    shot(chrome, page, inspection / f"errors-page-{width}{theme}.png")
-        shutil.copy(inspection / "errors-page-1000.png", folder / "errors-page.png")
+def explain(chrome: Any, folder: Path, work: Path) -> None:
+    """Take pictures of terminal output, heat map and page (wide and narrow, light and dark)."""
+    texts, page = [HYPOTHESIS, REFERENCE, "--backend", "torch"], work / "page.html"
+    textmover(work, "explain", *texts, "--output", str(folder / "explain.png"))
+    keep_small(folder / "explain.png")
+    textmover(work, "explain", *texts, "--output", str(page))
+    command = f'textmover explain "{HYPOTHESIS}" \\\n    "{REFERENCE}"'
+    terminal(chrome, folder / "explain-terminal.png", command, work, "explain", *texts)
+    shot(chrome, page, folder / "alignment.png", 1200, 960)
+    (words,) = chrome.find_elements("css selector", ".weave")
+    chrome.execute_script("arguments[0].style.cssText = 'padding: 16px; width: max-content'", words)
+    save(words, folder / "alignment.png")
+    for suffix, size in {"": (1200, 960), "-narrow": (360, 860)}.items():
+        for theme, word in (("", "postponed"), ("-dark", "delayed")):
+            path = folder / f"explain-html{suffix}{theme}.png"
+            shot(chrome, page, path, *size, dark=bool(theme), word=word)
 
 
-# --- textmover compare and rank ---------------------------------------------------------------------------------------
+def errors(chrome: Any, folder: Path, work: Path) -> None:
+    """Take pictures of terminal output and page."""
+    for name, texts in zip(("hypotheses.txt", "references.txt"), zip(*TRANSLATIONS, strict=True), strict=True):
+        write_lines(work / name, texts)
+    command = ["errors", "-i", "hypotheses.txt", "references.txt"]
+    textmover(work, *command, "--output", "errors.html")
+    terminal(chrome, folder / "errors-terminal.png", f"textmover {' '.join(command)}", work, *command)
+    shot(chrome, work / "errors.html", folder / "errors-page.png", 1000, 888)
 
 
-def compare(folder: Path) -> None:
+def compare(chrome: Any, folder: Path, work: Path) -> None:
     """Take pictures of the pages of three synthetic systems; better systems choose texts with higher ratings."""
-    with tempfile.TemporaryDirectory() as temporary:
-        write_systems(Path(temporary))
-        texts = ["--hypotheses", *(f"{name}.txt" for name in SYSTEMS), "--references", "references.txt"]
-        textmover("compare", *texts, "--model", "twmd", "--output", "comparison.html", folder=temporary)
-        rows = ["--data", "outputs.tsv", "--system-column", "system", "--group", "kind", "--score-column", "score"]
-        textmover("rank", *rows, "--model", "twmd", "--output", "ranks.html", folder=temporary)
-        for page, name, size, dark, height in (
-            ("comparison", "compare-html", (1100, 900), False, 1500),
-            ("comparison", "compare-html-narrow-dark", (360, 760), True, 1500),
-            ("ranks", "rank-html", (1100, 900), False, 1000),
-        ):
-            with browser(*size, dark=dark) as chrome:
-                shot(chrome, Path(temporary, f"{page}.html"), folder / f"{name}.png", height=height)
+    write_systems(work)
+    texts = ["--hypotheses", *(f"{name}.txt" for name in SYSTEMS), "--references", "references.txt"]
+    textmover(work, "compare", *texts, "--model", "twmd", "--output", "comparison.html")
+    rows = ["--data", "outputs.tsv", "--system-column", "system", "--group", "kind", "--score-column", "score"]
+    textmover(work, "rank", *rows, "--model", "twmd", "--output", "ranks.html")
+    shot(chrome, work / "comparison.html", folder / "compare-html.png", 1100, 1500)
+    shot(chrome, work / "comparison.html", folder / "compare-html-narrow-dark.png", 360, 1500, dark=True)
+    shot(chrome, work / "ranks.html", folder / "rank-html.png", 1100, 1000)
 
 
 def write_systems(folder: Path) -> None:
@@ -252,37 +224,31 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 # --- textmover app ----------------------------------------------------------------------------------------------------
 
 
-def app(output: Path) -> None:
+def app(chrome: Any, output: Path, work: Path) -> None:
     """Take pictures of each tab, wide and narrow, light and dark."""
-    with tempfile.TemporaryDirectory() as temporary:
-        for scale, acts in (("1-3", (annotate, agreement, explore)), ("0-100", (slide,))):
-            folder = Path(temporary) / scale / "ratings"
-            folder.mkdir(parents=True)
-            shutil.copy(harness.ROOT / "examples" / "annotate" / "items.jsonl", folder)
-            command = [sys.executable, "-m", "textmover", "app", str(folder), "--port", "0", "--no-browser", "--quiet"]
-            with subprocess.Popen([*command, "--scale", scale], stdout=subprocess.PIPE, text=True) as server:
-                try:
-                    url = server.stdout.readline().strip()
-                    for act in acts:
-                        app_pictures(output, folder, url, act, rated=scale == "1-3")
-                finally:
-                    server.send_signal(signal.SIGINT)
-
-
-def app_pictures(output: Path, folder: Path, url: str, act: Callable[[Any, str], None], *, rated: bool) -> None:
-    name = {"slide": "slider"}.get(act.__name__, act.__name__)
-    kinds = {"slide": ("", "-narrow"), "agreement": ("",)}.get(act.__name__, ("", "-dark", "-narrow", "-narrow-dark"))
-    for kind in kinds:
-        shutil.rmtree(folder / "annotations", ignore_errors=True)
-        if rated:
-            rate(folder)
-        width, height = (390, 844) if "narrow" in kind else (1280, 860)
-        with browser(width, height, dark="dark" in kind) as chrome:
-            act(chrome, url)
-            needed = chrome.execute_script("return document.documentElement.scrollHeight")
-            resize(chrome, width, min(max(needed, height), 2200))
-            time.sleep(1)
-            save(chrome, output / f"app-{name}{kind}.png")
+    every = ("", "-dark", "-narrow", "-narrow-dark")
+    three = {"annotate": (annotate, every), "agreement": (agreement, every[:1]), "explore": (explore, every)}
+    for scale, acts in (("1-3", three), ("0-100", {"slider": (slide, ("", "-narrow"))})):
+        folder = work / scale / "ratings"
+        folder.mkdir(parents=True)
+        shutil.copy(harness.ROOT / "examples" / "annotate" / "items.jsonl", folder)
+        command = [sys.executable, "-m", "textmover", "app", str(folder), "--port", "0", "--no-browser", "--quiet"]
+        with subprocess.Popen([*command, "--scale", scale], stdout=subprocess.PIPE, text=True) as server:
+            try:
+                url = server.stdout.readline().strip()
+                for name, (act, kinds) in acts.items():
+                    for kind in kinds:
+                        shutil.rmtree(folder / "annotations", ignore_errors=True)
+                        if scale == "1-3":
+                            rate(folder)
+                        width, height = (390, 844) if "narrow" in kind else (1280, 860)
+                        look(chrome, width, height, dark="dark" in kind)
+                        act(chrome, url)
+                        needed = chrome.execute_script("return document.documentElement.scrollHeight")
+                        look(chrome, width, min(max(needed, height), 2200), dark="dark" in kind)
+                        save(chrome, output / f"app-{name}{kind}.png")
+            finally:
+                server.send_signal(signal.SIGINT)
 
 
 def rate(folder: Path) -> None:
@@ -313,7 +279,6 @@ def annotate(chrome: Any, url: str, keys: str = "2", said: str = "Saved") -> Non
 
 def slide(chrome: Any, url: str) -> None:
     annotate(chrome, url, "85\n", "fluency 8")
-    time.sleep(1)
 
 
 def open_tab(chrome: Any, url: str, number: int, name: str) -> None:
@@ -339,7 +304,6 @@ def explore(chrome: Any, url: str) -> None:
     until(chrome, "#tm-score")
     chrome.find_element("id", "tm-score").click()
     until(chrome, "#tm-drawing .tm-alignment")
-    time.sleep(2)
 
 
 def main() -> None:
@@ -347,7 +311,8 @@ def main() -> None:
     options = harness.parser(__doc__, output=harness.ROOT / "docs" / "images", only=parts).parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     for name in options.only:
-        parts[name](options.output)
+        with browser() as chrome, tempfile.TemporaryDirectory() as work:
+            parts[name](chrome, options.output.resolve(), Path(work))
 
 
 if __name__ == "__main__":

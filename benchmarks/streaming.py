@@ -21,18 +21,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import harness
-from word_encoder import write_encoder
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
-WORD_LIST = """
-    a about after all are as at be big blue book boy but by can cat child city cold come could day did do dog door down
-    eat evening every eye far fast find fish five food for four friend from garden get girl give go good great green had
-    hand happy has have he her here his hot house how in is it keep know large last left letter like little long look
-    love make man many market me minute money more morning mother music my never new night no not now of old on one open
-    or our out over paper park people play rain read red right river road room run said school see she ship short sing
-"""
-WORDS = WORD_LIST.split()
-
-SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
+WORDS = [f"w{number}" for number in range(20_000)]
+SIZES = {
+    "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64,
+    "initializer_range": 0.2,
+}  # fmt: skip
+ROLES = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>", "cls": "<s>", "sep": "</s>"}
 
 
 class Run(NamedTuple):
@@ -44,13 +42,30 @@ class Run(NamedTuple):
 
 
 def write_pairs(folder: Path, pairs: int, seed: int) -> tuple[Path, Path]:
+    """Write references of random lengths, and hypotheses in which a fifth of the words are replaced."""
     draw = random.Random(seed)
     hypotheses, references = folder / "hypotheses.txt", folder / "references.txt"
     with hypotheses.open("w", encoding="utf-8") as first, references.open("w", encoding="utf-8") as second:
-        for hypothesis, reference in harness.word_pairs(draw, pairs, WORDS, lambda: draw.randint(3, 20), 0.2):
-            first.write(hypothesis + "\n")
-            second.write(reference + "\n")
+        for _ in range(pairs):
+            words = draw.choices(WORDS, k=draw.randint(3, 20))
+            second.write(" ".join(words) + "\n")
+            first.write(" ".join(draw.choice(WORDS) if draw.random() < 0.2 else word for word in words) + "\n")
     return hypotheses, references
+
+
+def write_encoder(folder: Path, seed: int = 0) -> str:
+    """Write an encoder with random weights in which each word is a token."""
+    vocabulary = {word: place for place, word in enumerate(dict.fromkeys([*ROLES.values(), *WORDS]))}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    ends = [(token, vocabulary[token]) for token in ("<s>", "</s>")]
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
+    roles = {f"{role}_token": token for role, token in ROLES.items()}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **roles).save_pretrained(folder)
+    torch.manual_seed(seed)
+    config = RobertaConfig(vocab_size=len(vocabulary), max_position_embeddings=514, type_vocab_size=1, **SIZES)
+    RobertaModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return str(folder)
 
 
 def finished(parts: Path) -> int:
@@ -81,7 +96,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         texts = write_pairs(folder, options.pairs, options.seed)
-        encoder = write_encoder(folder / "encoder", WORDS, {**SIZES, "initializer_range": 0.2}, options.seed)
+        encoder = write_encoder(folder / "encoder", options.seed)
         command = [sys.executable, "-m", "textmover", "score", "-i", *map(str, texts), "--encoder", encoder]
         command += ["--device", "cpu", "--quiet", "--shard-size", str(options.shard_size)]
         command += ["--model", options.model] if options.model else []

@@ -5,12 +5,11 @@ All use the same encoder, segments, batch size, precision, learning rate and num
 * ``plain loop``: the metric ``twmd`` in a simple loop, with tokenisation in the step;
 * ``sentence-transformers``: ``SentenceTransformerTrainer`` with ``CosineSimilarityLoss`` over mean-pooled vectors
   (skipped if the package is not installed);
-* ``textmover sbert``: the same score (cosine of mean-pooled vectors) with squared error, in Lightning;
 * ``textmover twmd``: metric and losses of the plain loop, in Lightning;
 * ``textmover twmd, LoRA``: the same, with low-rank updates of rank 16 instead of full weights.
 
 Time includes the steps after a warm-up: forward, backward, clipping, optimiser and batch loading. Set-up, validation
-and saving are excluded. Tokens exclude padding. Each trainer runs in its own process, which reports its peak memory.
+and saving are excluded. Each trainer runs in its own process, which reports its peak memory.
 
     python benchmarks/training_speed.py [--data ratings.tsv …] [--steps 60] [--repetitions 3] [--batch 16]
         [--encoder sentence-transformers/all-mpnet-base-v2] [--layer 9]
@@ -18,12 +17,10 @@ and saving are excluded. Tokens exclude padding. Each trainer runs in its own pr
 
 from __future__ import annotations
 
-import multiprocessing
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sized
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -47,8 +44,6 @@ RATE = 1e-4
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 BFLOAT16 = has_bfloat16(DEVICE)
 
-Rates = tuple[float, float]  # tokens and pairs per second
-
 
 class Setting(NamedTuple):
     """Settings shared by all trainers."""
@@ -70,29 +65,27 @@ class Setting(NamedTuple):
 
 
 class Stopwatch(pl.Callback):
-    """Counter of tokens and pairs in the steps after a warm-up; also a Lightning callback."""
+    """Counter of pairs in the steps after a warm-up; also a Lightning callback."""
 
     def __init__(self, warmup: int) -> None:
-        self.warmup, self.done, self.tokens, self.pairs, self.seconds, self._start = warmup, 0, 0, 0, 0.0, 0.0
+        self.warmup, self.done, self.pairs, self.seconds, self._start = warmup, 0, 0, 0.0, 0.0
 
-    def on_train_batch_start(self, trainer: pl.Trainer, module: Any, batch: Any, batch_idx: int) -> None:
-        self.begin()
-
-    def on_train_batch_end(self, trainer: pl.Trainer, module: Any, out: Any, batch: Any, batch_idx: int) -> None:
-        self.end(int(batch.hypotheses.lengths.sum() + batch.references.lengths.sum()), len(batch))
-
-    def begin(self) -> None:
+    def on_train_batch_start(self, *_: Any) -> None:
         if self.done == self.warmup:
             self._start = self._now()
 
-    def end(self, tokens: int, pairs: int) -> None:
+    def on_train_batch_end(self, trainer: Any, module: Any, out: Any, batch: Sized, batch_idx: int) -> None:
+        self.end(len(batch))
+
+    def end(self, pairs: int) -> None:
         if self.done >= self.warmup:
-            self.tokens, self.pairs = self.tokens + tokens, self.pairs + pairs
+            self.pairs += pairs
             self.seconds = self._now() - self._start
         self.done += 1
 
-    def rates(self) -> Rates:
-        return self.tokens / self.seconds, self.pairs / self.seconds
+    @property
+    def rate(self) -> float:
+        return self.pairs / self.seconds
 
     @staticmethod
     def _now() -> float:
@@ -101,21 +94,19 @@ class Stopwatch(pl.Callback):
         return time.perf_counter()
 
 
-def framework(
-    setting: Setting, preset: str, losses: dict[str, float], overrides: dict[str, Any], lora: LoraConfig | None = None
-) -> Rates:
+def framework(setting: Setting, lora: LoraConfig | None = None) -> float:
     pl.seed_everything(0, verbose=False)
     watch = Stopwatch(setting.warmup)
     optimizer = OptimizerConfig(learning_rate=RATE)
-    module = RatingsModule(preset, {**overrides, **setting.fields}, losses, optimizer=optimizer, lora=lora)
+    module = RatingsModule("twmd", {**OVERRIDES, **setting.fields}, LOSSES, optimizer=optimizer, lora=lora)
     data = RatingsDataModule(setting.data, batch_size=setting.batch)
     options = {"max_steps": setting.warmup + setting.steps, "callbacks": [watch], "limit_val_batches": 0}
     with tempfile.TemporaryDirectory() as folder:
         harness.trainer(default_root_dir=folder, **options).fit(module, data)
-    return watch.rates()
+    return watch.rate
 
 
-def plain_loop(setting: Setting) -> Rates:
+def plain_loop(setting: Setting) -> float:
     torch.manual_seed(0)
     metric = build_metric(preset_config("twmd", **OVERRIDES, **setting.fields)).to(DEVICE).train()
     segments = setting.segments
@@ -127,7 +118,7 @@ def plain_loop(setting: Setting) -> Rates:
     watch = Stopwatch(setting.warmup)
     while watch.done < setting.warmup + setting.steps:
         for batch in loader:
-            watch.begin()
+            watch.on_train_batch_start()
             hypotheses = metric.tokenize([one.hypothesis for one in batch]).to(DEVICE)
             references = metric.tokenize([one.references[0] for one in batch]).to(DEVICE)
             with torch.autocast(DEVICE.type, dtype=torch.bfloat16, enabled=BFLOAT16):
@@ -139,13 +130,13 @@ def plain_loop(setting: Setting) -> Rates:
             torch.nn.utils.clip_grad_norm_(metric.parameters(), 1.0)
             optimizer.step()
             schedule.step()
-            watch.end(int(hypotheses.mask.sum() + references.mask.sum()), len(batch))
+            watch.end(len(batch))
             if watch.done == setting.warmup + setting.steps:
                 break
-    return watch.rates()
+    return watch.rate
 
 
-def sentence_transformers(setting: Setting) -> Rates:
+def sentence_transformers(setting: Setting) -> float:
     """Train with ``SentenceTransformerTrainer`` and ``CosineSimilarityLoss``, on ratings scaled to 0 … 1."""
     import sentence_transformers as package
     from datasets import Dataset
@@ -162,19 +153,14 @@ def sentence_transformers(setting: Setting) -> Rates:
     low, high = min(one.score for one in segments), max(one.score for one in segments)
     rows = [(one.hypothesis, one.references[0], (one.score - low) / (high - low)) for one in segments]
     data = Dataset.from_dict(dict(zip(("hypothesis", "reference", "label"), zip(*rows, strict=True), strict=True)))
-    watch, tokens = Stopwatch(setting.warmup), []
-
-    class Counted(CosineSimilarityLoss):
-        def forward(self, sentence_features: Any, labels: torch.Tensor) -> Any:
-            tokens.append(sum(one["attention_mask"].sum() for one in sentence_features))
-            return super().forward(sentence_features, labels)
+    watch = Stopwatch(setting.warmup)
 
     class Timed(TrainerCallback):
-        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            watch.begin()
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            watch.on_train_batch_start()
 
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            watch.end(int(tokens[-1]), setting.batch)
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            watch.end(setting.batch)
 
     with tempfile.TemporaryDirectory() as folder:
         arguments = package.SentenceTransformerTrainingArguments(
@@ -194,30 +180,23 @@ def sentence_transformers(setting: Setting) -> Rates:
             logging_strategy="no",
             seed=0,
         )
-        watching = {"loss": Counted(model), "callbacks": [Timed()]}
+        watching = {"loss": CosineSimilarityLoss(model), "callbacks": [Timed()]}
         package.SentenceTransformerTrainer(model, arguments, train_dataset=data, **watching).train()
-    return watch.rates()
+    return watch.rate
 
 
-TWMD = partial(framework, preset="twmd", losses=LOSSES, overrides=OVERRIDES)
-CONTESTANTS: dict[str, Callable[[Setting], Rates]] = {
+CONTESTANTS: dict[str, Callable[[Setting], float]] = {
     "plain loop": plain_loop,
-    "textmover twmd": TWMD,
-    "textmover twmd, LoRA": partial(TWMD, lora=LoraConfig(rank=16, alpha=32, targets="all")),
-    "textmover sbert": partial(framework, preset="sbert", losses={"mse": 1.0}, overrides={"calibrate": True}),
+    "textmover twmd": framework,
+    "textmover twmd, LoRA": partial(framework, lora=LoraConfig(rank=16, alpha=32, targets="all")),
     "sentence-transformers": sentence_transformers,
 }
 
 
-def measure(name: str, setting: Setting) -> tuple[float, float, float]:
-    """Return tokens and pairs per second of a contestant, and the peak memory of the process or GPU in MiB."""
+def measure(name: str, setting: Setting) -> tuple[float, float]:
+    """Return pairs per second of a contestant, and the peak memory of the process or GPU in MiB."""
     harness.quiet()
-    return *CONTESTANTS[name](setting), harness.peak_memory(DEVICE.type)
-
-
-def measured(name: str, setting: Setting) -> tuple[float, float, float]:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(measure, name, setting).result()
+    return CONTESTANTS[name](setting), harness.peak_memory(DEVICE.type)
 
 
 def main() -> None:
@@ -228,22 +207,18 @@ def main() -> None:
     setting = Setting(*(getattr(options, name) for name in Setting._fields))
     versions = harness.versions("textmover", "torch", "pytorch-lightning", "transformers", "sentence-transformers")
     names = [name for name in CONTESTANTS if f"no {name}" not in versions]
-    rates = harness.rounds({name: partial(measured, name, setting) for name in names}, options.repetitions)
+    rates = harness.rounds(
+        {name: partial(harness.in_process, measure, name, setting) for name in names}, options.repetitions
+    )
     encoder = f"{options.encoder or 'the preset'}{f', layer {options.layer}' if options.layer else ''}"
     print(f"{versions}; {harness.processor(device=DEVICE.type)}, bf16 autocast: {BFLOAT16}")
     print(f"encoder of {encoder}, batch {options.batch}, {options.steps} steps")
+    rows = []
     for name, values in rates.items():
-        tokens, pairs, memory = map(statistics.median, zip(*values, strict=True))
-        print(f"{name:22} {tokens:9.0f} tokens/s {pairs:8.1f} pairs/s {memory:8,.0f} MB")
-    for ours, other in (
-        ("textmover twmd", "plain loop"),
-        ("textmover sbert", "sentence-transformers"),
-        ("textmover twmd", "sentence-transformers"),
-        ("textmover twmd, LoRA", "sentence-transformers"),
-    ):
-        if other in rates:
-            ratios = [one[1] / two[1] for one, two in zip(rates[ours], rates[other], strict=True)]
-            print(f"{ours} / {other} in pairs/s: median {harness.spread(ratios)}")
+        ratios = [one[0] / two[0] for one, two in zip(values, rates["plain loop"], strict=True)]
+        pairs, memory = map(statistics.median, zip(*values, strict=True))
+        rows.append([name, f"{pairs:.1f}", harness.spread(ratios), f"{memory:,.0f}"])
+    harness.print_table(["trainer", "pairs/s", "× plain loop", "MB"], rows)
 
 
 if __name__ == "__main__":

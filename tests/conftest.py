@@ -330,6 +330,32 @@ def tiny_multilingual(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
+@pytest.fixture(scope="session")
+def random_encoder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes folders of encoders of any kind, as small as the tiny one and with its tokenizer, and random weights."""
+    from transformers import AutoConfig, AutoModel
+
+    sizes = {
+        "vocab_size": json.loads((tiny_encoder / "config.json").read_text())["vocab_size"],
+        "hidden_size": 32, "embedding_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "intermediate_size": 64, "d_model": 32, "d_ff": 64, "d_kv": 8, "num_layers": 3, "num_heads": 4,
+        "encoder_layers": 3, "decoder_layers": 1, "num_decoder_layers": 1, "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 130,
+        "pad_token_id": 0,
+    }  # fmt: skip
+
+    def made(kind: str, *, seed: int = 0, **entries: object) -> Path:
+        folder = tmp_path_factory.mktemp("encoder") / f"tiny-{kind}"
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            AutoModel.from_config(AutoConfig.for_model(kind, **{**sizes, **entries})).save_pretrained(folder)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(tiny_encoder / name, folder)
+        return folder
+
+    return made
+
+
 @pytest.fixture(autouse=True)
 def torch_alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only torch seems to be installed, so that no test converts its encoder unless it asks for ``real_backends``."""

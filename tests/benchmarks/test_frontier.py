@@ -52,3 +52,19 @@ def test_rows_that_are_not_measured_again_stay(script, rows):
     assert found["twmd"] == kept
     assert (found["wmd"]["agreement"], found["wmd"][script.column("exact", 2)]) == ("0.600", "12")
     assert [row["agreement"] for row in changed] == sorted((row["agreement"] for row in changed), reverse=True)
+
+
+def test_runs_on_wmt17_are_those_of_the_list_of_all():
+    """Each run of the table by language pair is in the list of all runs."""
+    columns = ("cs-en", "de-en", "fi-en", "lv-en", "ru-en", "tr-en", "zh-en")
+    results = ROOT / "docs" / "results"
+    runs, rows = (
+        csv.DictReader((results / name).read_text(encoding="utf-8").splitlines())
+        for name in ("wmt17_runs.csv", "learning_wmt17.csv")
+    )
+    keys = ("mean_pearson", *columns, "mean_kendall")
+    known = [[float(one[key]) for key in keys] for one in runs if one["mean_kendall"]]
+    told = [[float(one[key]) for key in ("mean", *columns, "Kendall")] for one in rows if "±" not in one["mean"]]
+    assert len(told) >= 9
+    for values in told:  # a run's figures have four digits, those of the table three
+        assert any(all(abs(a - b) < 0.00056 for a, b in zip(values, run, strict=True)) for run in known), values

@@ -1,7 +1,5 @@
 import csv
 import random
-import shutil
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -29,13 +27,13 @@ def indeterminate_again():
 def build(script, tiny_encoder):
     """A metric of each way over the tiny encoder, in evaluation mode."""
 
-    def make(way, encoder=tiny_encoder, pooling="cls", **fields):
+    def make(way, encoder=tiny_encoder, **fields):
         torch.manual_seed(0)
         metric = MetricModel.from_config(preset_config("twmd", encoder=str(encoder), temperature=0.1, **fields))
         if way == "joint":
             metric = script.JointMetric(metric.config, metric.parts)
         elif way == "regression":
-            metric = script.RegressionMetric(metric.config, metric.parts, pooling)
+            metric = script.RegressionMetric(metric.config, metric.parts)
         return metric.eval()
 
     return make
@@ -111,9 +109,9 @@ def test_the_score_is_the_similarity_relative_to_those_of_the_same_vectors_with_
             assert (score - cross / (hypothesis * reference).sqrt()).abs() < 1e-5
 
 
-@pytest.mark.parametrize("way", ["joint", "regression", "regression of the mean"])
+@pytest.mark.parametrize("way", ["joint", "regression"])
 def test_a_score_does_not_depend_on_batch_mates_padding_or_order(build, way):
-    metric = build(way.split()[0], pooling="mean" if "mean" in way else "cls")
+    metric = build(way)
 
     def scores(rows):
         with torch.no_grad():
@@ -126,13 +124,8 @@ def test_a_score_does_not_depend_on_batch_mates_padding_or_order(build, way):
     assert (scores([3, 1, 0])[2] - together[0]).abs() < 1e-6
 
 
-def test_empty_texts_match_nothing_also_where_an_encoder_has_no_token_types(build, tiny_encoder, tmp_path):
-    from transformers import BertConfig, BertModel
-
-    folder = shutil.copytree(tiny_encoder, tmp_path / "untyped")
-    torch.manual_seed(0)
-    BertModel(BertConfig.from_pretrained(tiny_encoder, type_vocab_size=1)).save_pretrained(folder)
-    for encoder in (tiny_encoder, folder):
+def test_empty_texts_match_nothing_also_where_an_encoder_has_no_token_types(build, tiny_encoder, random_encoder):
+    for encoder in (tiny_encoder, random_encoder("bert", type_vocab_size=1, initializer_range=0.2)):
         metric = build("joint", encoder)
         with torch.no_grad():
             found = metric(*tokens(metric))
@@ -159,16 +152,12 @@ def test_the_mean_is_that_of_all_tokens_of_joint_sequences(build, tiny_encoder):
 
 
 def test_the_regression_is_linear_in_the_pair_s_vector_on_the_scale_of_the_ratings(build, tiny_encoder):
-    for pooling in ("cls", "mean"):
-        metric = build("regression", pooling=pooling)
-        metric.fit_calibration([], torch.tensor([50.0, 60.0, 70.0]))
-        _, mask, vectors, _ = read_by_huggingface(tiny_encoder, HYPOTHESES, REFERENCES)
-        pooled = vectors[:, 0]
-        if pooling == "mean":
-            pooled = torch.stack([one[inside].mean(dim=0) for one, inside in zip(vectors, mask, strict=True)])
-        with torch.no_grad():
-            expected = 60 + 10 * (pooled @ metric.output.weight[0] + metric.output.bias)
-            assert (metric(*tokens(metric)).score - expected).abs().max() < 1e-4
+    metric = build("regression")
+    metric.fit_calibration([], torch.tensor([50.0, 60.0, 70.0]))
+    _, _, vectors, _ = read_by_huggingface(tiny_encoder, HYPOTHESES, REFERENCES)
+    with torch.no_grad():
+        expected = 60 + 10 * (vectors[:, 0] @ metric.output.weight[0] + metric.output.bias)
+        assert (metric(*tokens(metric)).score - expected).abs().max() < 1e-4
     with pytest.raises(TypeError, match="Expected token batches, but got str"):
         metric("a", "b")
 
@@ -193,9 +182,9 @@ def test_every_way_learns_and_a_seed_decides_on_everything(script, tiny_encoder,
     _, losses = script.train(way, script.Setting(**common, learning_rate=2e-3, epochs=4), 1)
     count = len(losses) // 4
     assert sum(losses[-count:]) < 0.8 * sum(losses[:count]), losses
-    short = script.Setting(**common, learning_rate=2e-3, epochs=1, limit=20)
+    few = {**common, "data": (str(ratings(tmp_path / "few.tsv", 40)),)}
+    short = script.Setting(**few, learning_rate=2e-3, epochs=1)
     (first, losses), (again, same), (_, other) = (script.train(way, short, seed) for seed in (1, 1, 2))
-    assert len(losses) == 2
     assert losses == same != other
     assert {**first, "seconds": ""} == {**again, "seconds": ""}
 
@@ -235,18 +224,9 @@ def test_gradients_reach_every_trained_weight(script, tiny_encoder, way):
     assert not still
 
 
-def test_a_limit_takes_items_from_all_over_the_data(script):
-    places = script.evenly(range(90), 10)
-    assert len(places) == 10
-    gaps = [after - before for before, after in pairwise(places)]
-    assert places[0] == 0
-    assert max(gaps) - min(gaps) <= 1
-    assert script.evenly(range(9), 10) == list(range(9))
-
-
 def test_a_run_is_a_row_and_is_not_run_again(script, run, tiny_encoder, tmp_path, capsys, monkeypatch):
     table, path = tmp_path / "new" / "table.csv", ratings(tmp_path / "ratings.tsv")
-    arguments = ["--data", path, "--encoder", tiny_encoder, "--epochs", 1, "--limit", 16, "--output", table]
+    arguments = ["--data", path, "--encoder", tiny_encoder, "--epochs", 1, "--output", table]
 
     def rows():
         return list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
@@ -255,7 +235,6 @@ def test_a_run_is_a_row_and_is_not_run_again(script, run, tiny_encoder, tmp_path
     first = rows()
     assert [(row["way"], row["seed"]) for row in first] == [(way, "1") for way in script.WAYS]
     assert all(-1 <= float(row[name]) <= 1 for row in first for name in ("pearson", "spearman", "kendall"))
-    assert [row["pooling"] for row in first] == ["", "", "cls"]
     printed = capsys.readouterr().out
     assert all(f"| {row['way']} | 1 | {row['pearson']} ± 0.0000 |" in printed for row in first)
 
@@ -268,7 +247,7 @@ def test_a_run_is_a_row_and_is_not_run_again(script, run, tiny_encoder, tmp_path
         return {"pearson": "0.5", "spearman": "0.25", "kendall": "0.125", "seconds": "9"}, [1.0]
 
     monkeypatch.setattr(script, "train", train)
-    run(*arguments, "--seeds", "1", "--pooling", "mean", "--ways", "separate", "joint")
+    run(*arguments, "--seeds", "1", "--ways", "separate", "joint")
     assert not trained
     with pytest.raises(InputError, match="stop"):  # what was done before the error stays
         run(*arguments, "--seeds", "1", "2")

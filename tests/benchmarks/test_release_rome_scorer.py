@@ -213,21 +213,20 @@ def test_networks_learn_what_they_are_to(script, material, name):
         assert ((found > 0.5) == good).mean() > 0.8
 
 
-def test_networks_and_page_are_written(script, material, tmp_path):
+def test_networks_and_tables_are_written(script, material, tmp_path, capsys):
     spec = {**SPEC, "trials": SPEC["trials"][:1], "paper": None}
     spec["networks"] = {name: {**one, "epochs": 5} for name, one in SPEC["networks"].items()}
     release = Path("configs/released/rome-scorers.yaml")
-    script.make(spec, material, release, tmp_path / "networks", tmp_path / "page.md", tmp_path)
-    page, more = ((tmp_path / f"page{one}.md").read_text(encoding="utf-8") for one in ("", "_details"))
-    assert "\n| rome − mean |" in page
-    text = page + more
+    script.make(spec, material, release, tmp_path / "networks", tmp_path, tmp_path)
+    text = capsys.readouterr().out
+    assert re.search(r"\n\| rome \| [+-]0\.", text.partition("gain in Pearson over the mean")[2])
     for name in ("semantic", "mean", *SPEC["networks"]):
         assert re.search(rf"^\| {name} \|", text, re.MULTILINE)
-    kinds = (tmp_path / "page_kinds.csv").read_text(encoding="utf-8")
+    kinds = (tmp_path / "rome_scorers_kinds.csv").read_text(encoding="utf-8")
     for kind in SPEC["damaged"]:
         assert f"\n{kind},corrupted,10," in kinds
-    assert "\nrome-ratings," in (tmp_path / "page_reliability.csv").read_text(encoding="utf-8")
-    assert "\nrome-ratings,new-monotone," in (tmp_path / "page_recipes.csv").read_text(encoding="utf-8")
+    assert "\nrome-ratings," in (tmp_path / "rome_scorers_reliability.csv").read_text(encoding="utf-8")
+    assert "\nrome-ratings,new-monotone," in (tmp_path / "rome_scorers_recipes.csv").read_text(encoding="utf-8")
     assert "nan" not in text.lower().replace("unanimous", "")
     for name in SPEC["networks"]:
         path = tmp_path / "networks" / f"{name}.json"

@@ -19,6 +19,18 @@ def test_pairs_are_those_of_the_seed(script, tmp_path):
     assert sum(one != other for one, other in zip(hypotheses, references, strict=True)) > 0
 
 
+def test_every_word_is_a_token_of_the_encoder_with_random_weights(script, tmp_path):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(script.write_encoder(tmp_path))
+    hypotheses, references = (path.read_text().splitlines() for path in script.write_pairs(tmp_path, 200, 0))
+    for text in references:
+        assert len(tokenizer(text).input_ids) == len(text.split()) + 2
+        assert tokenizer.unk_token_id not in tokenizer(text).input_ids
+    same = [a == b for x, y in zip(hypotheses, references, strict=True) for a, b in zip(x.split(), y.split())]  # noqa: B905
+    assert 0.75 < sum(same) / len(same) < 0.85
+
+
 def test_a_process_is_killed_behind_a_shard_or_left_alone(script, tmp_path):
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
     (tmp_path / "_000000.json").touch()

@@ -67,16 +67,14 @@ def test_a_file_of_spacy_holds_the_same(script, written, tmp_path):
 
 
 def test_agreement_is_counted_over_words_with_the_same_span(script, written):
-    import parser_card as card
-
     gold = parsed_doc(script.gold_doc(list(script.read_conllu(written))[:1], spacy.blank("en").vocab))
-    all_right = card.agreements(gold, gold)
-    assert {all_right[name] for name in card.COLUMNS if "punctuation" not in name} == {5}
-    assert {all_right[name] for name in card.COLUMNS if "punctuation" in name} == {4}
+    all_right = script.agreements(gold, gold)
+    assert {all_right[name] for name in script.COLUMNS if "punctuation" not in name} == {5}
+    assert {all_right[name] for name in script.COLUMNS if "punctuation" in name} == {4}
     kept = {name: getattr(gold, name)[:1] + getattr(gold, name)[2:] for name in ("words", "lemmas", "tags", "features")}
     relations, spans = ("nsubj:outer", "aux", "root", "dep"), ((0, 2), (3, 8), (9, 11), (11, 12))
     merged = replace(gold, **kept, relations=relations, heads=(2, 2, -1, 2), spans=spans)  # "can't" as one word
-    counts = card.agreements(gold, merged)
+    counts = script.agreements(gold, merged)
     assert (counts["gold"], counts["found"], counts["words"]) == (5, 4, 3)
     assert counts["UAS"] == 3
     assert counts["LAS"] == 2  # a subtype is no other relation, `dep` for `punct` is

@@ -11,14 +11,6 @@ from textmover.modules.encoder.lora import LoraConfig, add_lora
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint, save_encoder
 from textmover.types import InputError
 
-SMALL = {
-    "hidden_size": 32, "embedding_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64,
-    "d_model": 32, "d_ff": 64, "d_kv": 8, "num_layers": 3, "num_heads": 4, "encoder_layers": 3, "decoder_layers": 1,
-    "num_decoder_layers": 1, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 64, "max_position_embeddings": 130, "pad_token_id": 0,
-}  # fmt: skip
-"""Sizes of an encoder of any kind."""
-
 
 def train(metric, amount: float = 0.01):
     with torch.no_grad():
@@ -122,18 +114,10 @@ def test_the_state_falls_into_encoder_and_rest(tiny_metric):
 
 
 @pytest.mark.parametrize("kind", ["bert", "lora", "albert", "t5", "bart"])
-def test_auto_model_reads_a_saved_encoder(tiny_encoder, tmp_path, kind):
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+def test_auto_model_reads_a_saved_encoder(tiny_encoder, random_encoder, tmp_path, kind):
+    from transformers import AutoModel, AutoTokenizer
 
-    source = tiny_encoder
-    if kind not in ("bert", "lora"):
-        source = tmp_path / kind
-        config = AutoConfig.for_model(kind, vocab_size=500, **SMALL)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            AutoModel.from_config(config).save_pretrained(source)
-        for name in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(tiny_encoder / name, source)
+    source = tiny_encoder if kind in ("bert", "lora") else random_encoder(kind, vocab_size=500)
     metric = MetricModel.from_config(MetricConfig(encoder=str(source), layer=2, temperature=0.1)).eval()
     if kind == "lora":
         add_lora(metric.encoder, LoraConfig(rank=2))

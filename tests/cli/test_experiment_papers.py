@@ -5,7 +5,6 @@ import functools
 import itertools
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,18 +31,9 @@ TO_ENGLISH = ("cs", "de", "fi", "lv", "ru", "tr", "zh")
 
 
 @pytest.fixture(scope="module")
-def encoder(tiny_encoder, tmp_path_factory):
-    """The tiny encoder with six layers, as experiments read the last five."""
-    from transformers import BertConfig, BertModel
-
-    folder = tmp_path_factory.mktemp("encoder") / "six"
-    shutil.copytree(tiny_encoder, folder)
-    config = BertConfig.from_pretrained(tiny_encoder)
-    config.num_hidden_layers = 6
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        BertModel(config).save_pretrained(folder)
-    return folder
+def encoder(random_encoder):
+    """An encoder with six layers, as experiments read the last five."""
+    return random_encoder("bert", seed=1, num_hidden_layers=6, max_position_embeddings=128, initializer_range=0.2)
 
 
 # --- stand-ins for what RoMe loads ------------------------------------------------------------------------------------

@@ -1,8 +1,5 @@
 """An encoder of another architecture, MPNet, goes through every door: commands, back-ends, training, adapters."""
 
-import json
-import shutil
-
 import pytest
 import torch
 from pytorch_lightning import Trainer
@@ -29,19 +26,8 @@ COMMANDS = [
 
 
 @pytest.fixture(scope="module")
-def encoder(tiny_encoder, tmp_path_factory):
-    """Folder of an MPNet with 3 layers of 32 dimensions and the vocabulary of the tiny encoder."""
-    from transformers import MPNetConfig, MPNetModel
-
-    folder = tmp_path_factory.mktemp("encoder") / "tiny-mpnet"
-    shutil.copytree(tiny_encoder, folder)
-    vocabulary = json.loads((folder / "config.json").read_text())["vocab_size"]
-    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        config = MPNetConfig(vocab_size=vocabulary, max_position_embeddings=130, initializer_range=0.2, **sizes)
-        MPNetModel(config).save_pretrained(folder)
-    return folder
+def encoder(random_encoder):
+    return random_encoder("mpnet", pad_token_id=1, initializer_range=0.2)
 
 
 @pytest.fixture

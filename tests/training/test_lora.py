@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,27 +23,9 @@ SECOND = ["the young dog ran to the sea", "green cat sat on the mat", "we walk h
 
 
 @pytest.fixture(scope="module")
-def roberta(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
-    """Folder of a small RoBERTa with the tiny vocabulary."""
-    from transformers import AutoTokenizer, RobertaConfig, RobertaModel
-
-    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
-    config = RobertaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-        pad_token_id=tokenizer.pad_token_id,
-        initializer_range=0.2,
-    )
-    folder = tmp_path_factory.mktemp("encoder") / "roberta"
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        RobertaModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+def roberta(random_encoder: Callable[..., Path]) -> Path:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    return random_encoder("roberta", **sizes, max_position_embeddings=64, initializer_range=0.2)
 
 
 @pytest.fixture(params=["tiny", "roberta"])

@@ -227,16 +227,10 @@ def test_a_tokenizer_that_cannot_be_used_is_refused_in_one_sentence(edited, name
 
 # --- encoder-decoders -------------------------------------------------------------------------------------------------
 
-SMALL = {
-    "d_model": 32, "d_ff": 64, "d_kv": 8, "num_layers": 3, "num_heads": 4, "encoder_layers": 3, "decoder_layers": 1,
-    "num_decoder_layers": 1, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 64, "max_position_embeddings": 130, "pad_token_id": 0,
-}  # fmt: skip
 
-
-def test_the_decoder_takes_no_memory(edited):
-    folder = edited("config.json", {})
-    whole = AutoModel.from_config(AutoConfig.for_model("t5", vocab_size=500, **SMALL)).bfloat16()
+def test_the_decoder_takes_no_memory(random_encoder):
+    folder = random_encoder("t5", vocab_size=500)
+    whole = AutoModel.from_pretrained(folder).bfloat16()
     whole.config.num_decoder_layers = 10**9
     whole.config.save_pretrained(folder)
     halves = {
@@ -251,15 +245,9 @@ def test_the_decoder_takes_no_memory(edited):
 @pytest.mark.parametrize(
     "kind", ["t5", "bart", "longt5", "led", *(pytest.param(one, marks=pytest.mark.long) for one in ("mt5", "mbart"))]
 )
-def test_an_encoder_decoder_gives_the_states_of_its_encoder(tiny_encoder, tmp_path, kind):
-    config = AutoConfig.for_model(kind, vocab_size=500, **SMALL)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        whole = AutoModel.from_config(config).eval()
-    folder = tmp_path / kind
-    whole.save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(tiny_encoder / name, folder)
+def test_an_encoder_decoder_gives_the_states_of_its_encoder(random_encoder, tmp_path, kind):
+    folder = random_encoder(kind, vocab_size=500)
+    whole = AutoModel.from_pretrained(folder).eval()
     metrics = [load(folder, layer=2)]
     metrics.append(load_metric(save_checkpoint(metrics[0], tmp_path / "metric", card="")))
     for metric in metrics:

@@ -135,7 +135,7 @@ def test_new_words_do_not_stay_in_the_vocabulary(parser):
 @pytest.mark.skipif(not TREEBANK.is_file(), reason="needs the data folder ../shared beside the clone")
 def test_agrees_with_the_treebank(parser, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from parser_card import evaluate
+    from train_parser import evaluate
 
     head = TREEBANK.read_text(encoding="utf-8").split("\n\n")[:60]
     (tmp_path / "head.conllu").write_text("\n\n".join([*head, ""]), encoding="utf-8")
