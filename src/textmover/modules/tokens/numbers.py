@@ -64,7 +64,7 @@ def mark_numbers(batch: TokenBatch, tokenizer: Any) -> TokenBatch:
 def text_numbers(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and value of each number, month and day of the week; a number may have several words.
 
-    Numbers are read as in English: with commas between thousands, and a decimal point. "One" alone is no number.
+    Numbers are read as in English: with commas between thousands, and a decimal point. "One" alone does not count.
 
     Example:
         >>> list(text_numbers("On Monday, 1,500 of two thousand left."))
