@@ -116,6 +116,18 @@ def test_numbers_train_and_move_with_their_batch(metrics):
     metric.zero_grad()
 
 
+def test_soft_tokens_have_the_numbers_of_their_likeliest_tokens(metrics):
+    metric = metrics[1]
+    hard = [metric.tokenize([text]) for text in (SAME[1], OTHER[0])]
+    rows = [batch.input_ids[0, 1:-1] for batch in hard]
+    width = metric.tokenizer.vocabulary_size
+    soft = [metric.soft_tokens(torch.nn.functional.one_hot(row[None], width).float()) for row in rows]
+    assert all(torch.equal(one.numbers, batch.numbers) for one, batch in zip(soft, hard, strict=True))
+    with torch.inference_mode():
+        found = [metric(one, metric.tokenize([REFERENCE])).score.item() for one in soft]
+    assert found == pytest.approx(scores(metric, [SAME[1], OTHER[0]]).tolist(), abs=1e-5)
+
+
 def test_marked_errors_see_numbers_as_they_were_trained(metrics):
     batches = [[metric.tokenize(texts) for texts in (OTHER, [REFERENCE] * 3)] for metric in metrics]
     with torch.inference_mode():

@@ -53,11 +53,10 @@ def mark_numbers(batch: TokenBatch, tokenizer: Any) -> TokenBatch:
     if not found:
         return batch
     keys = torch.zeros_like(batch.input_ids)
-    places = [[(start, end) for start, end, _ in spans] for spans in found.values()]
-    ranges = tokenizer.token_ranges([batch.texts[row] for row in found], places)
-    for (row, spans), tokens in zip(found.items(), ranges, strict=True):
-        for (*_, value), span in zip(spans, tokens, strict=True):
-            keys[row, span] = surface_number(value)
+    ranges = tokenizer.token_ranges(batch, {row: [one[:2] for one in spans] for row, spans in found.items()})
+    for row, spans in found.items():
+        for (*_, value), tokens in zip(spans, ranges[row], strict=True):
+            keys[row, tokens] = surface_number(value)
     return replace(batch, numbers=keys)
 
 

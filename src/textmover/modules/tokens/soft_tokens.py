@@ -45,7 +45,7 @@ def soft_batch(
                 )
             ids = chosen.argmax(dim=1)
     rows = [one.tolist() for one in torch.split(ids, mask.sum(dim=1).tolist())]
-    batch: TokenBatch = metric.tokenizer.from_ids(rows).to(encoder.device)
+    batch: TokenBatch = metric.marked(metric.tokenizer.from_ids(rows)).to(encoder.device)
     with torch.autocast(table.device.type, enabled=False):
         read = chosen.to(table.dtype) @ table[: soft.shape[2]] if inputs_embeds is None else chosen.to(table.dtype)
     ordinary = batch.ordinary

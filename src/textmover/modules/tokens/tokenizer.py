@@ -129,7 +129,9 @@ class Tokenizer:
             )
         special = [[1] * len(opening) + [0] * len(row) + [1] * len(closing) for row in rows]
         encoded = Encoded.of(whole, special, [False] * len(whole))
-        batch, lacking = self._batch([self._tokenizer.decode(list(row)) for row in rows], encoded)
+        # Some tokenizers put spaces around signs, also within numbers.
+        texts = [re.sub(r"(?<=\d) ?([.,:]) ?(?=\d)", r"\1", self._tokenizer.decode(list(row))) for row in rows]
+        batch, lacking = self._batch(texts, encoded)
         places = np.argwhere(lacking).tolist()
         return with_unknown(batch, [(row, place, f"{row} {place}", self._tokenizer.unk_token) for row, place in places])
 
@@ -217,16 +219,13 @@ class Tokenizer:
         spans = np.where((present & ~marked)[:, :, None], spans + leading[:, None, None], 0)
         return torch.from_numpy(spans)
 
-    def token_ranges(self, texts: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]) -> list[list[slice]]:
-        """Return the tokens within each span of characters of texts, as they were tokenised; none of cut ones."""
+    def token_ranges(self, batch: TokenBatch, spans: Mapping[int, Sequence[tuple[int, int]]]) -> dict[int, list[slice]]:
+        """Return the tokens within each span of characters, by row of a batch; none of cut or other tokens."""
         assert self._rust is not None
-        ranges: list[list[slice]] = []
-        for encoding, of_text in zip(self._rust.encode_batch(texts), spans, strict=True):
-            ranges.append([])
-            for start, end in of_text:
-                first, last = encoding.char_to_token(start), encoding.char_to_token(end - 1)
-                whole = first is not None and last is not None and encoding.offsets[last][1] <= end
-                ranges[-1].append(slice(first, last + 1) if whole else slice(0))
+        lengths, ranges = batch.lengths.tolist(), {}
+        for row, encoding in zip(spans, self._rust.encode_batch([batch.texts[row] for row in spans]), strict=True):
+            same = batch.input_ids[row, : lengths[row]].tolist() == encoding.ids  # soft tokens may be others
+            ranges[row] = [_range(encoding, *span) if same else slice(0) for span in spans[row]]
         return ranges
 
     def check(self, rows: int | None) -> None:
@@ -291,6 +290,12 @@ class Tokenizer:
             or unicodedata.name(character, "").startswith("CJK")
             or (self._any_script and UNSPACED.match(character) is not None)
         )
+
+
+def _range(encoding: Any, start: int, end: int) -> slice:
+    first, last = encoding.char_to_token(start), encoding.char_to_token(end - 1)
+    whole = first is not None and last is not None and encoding.offsets[last][1] <= end
+    return slice(first, last + 1) if whole else slice(0)
 
 
 def check_string(text: object, position: int) -> str:
