@@ -186,12 +186,9 @@ class MetricModel(EncoderMetric):
         """Tokenise texts into a batch on the CPU."""
         if isinstance(texts, str):
             raise InputError(f"Expected `texts` to be a list of texts, but got {texts[:40]!r}: put it in a list.")
-        batch, language = self.marked(self.tokenizer(texts)), self.config.target_language
+        batch, language = self.tokenizer(texts), self.config.target_language
+        batch = mark_numbers(batch, self.tokenizer) if self.config.numbers == "equal" else batch
         return batch if language is None else mark_foreign(batch, language)
-
-    def marked(self, batch: TokenBatch) -> TokenBatch:
-        """Mark the numbers of a batch on the CPU if the metric distinguishes them."""
-        return mark_numbers(batch, self.tokenizer) if self.config.numbers == "equal" else batch
 
     def soft_tokens(
         self, distributions: Tensor | None = None, mask: Tensor | None = None, *, inputs_embeds: Tensor | None = None

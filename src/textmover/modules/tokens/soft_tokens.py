@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from textmover.modules.tokens.numbers import mark_numbers
 from textmover.types import InputError, TokenBatch
 
 TOLERANCE = 1e-2  # largest deviation of a distribution's sum from 1, large enough for half precision
@@ -45,7 +46,9 @@ def soft_batch(
                 )
             ids = chosen.argmax(dim=1)
     rows = [one.tolist() for one in torch.split(ids, mask.sum(dim=1).tolist())]
-    batch: TokenBatch = metric.marked(metric.tokenizer.from_ids(rows)).to(encoder.device)
+    batch: TokenBatch = metric.tokenizer.from_ids(rows)
+    batch = mark_numbers(batch, metric.tokenizer) if metric.config.numbers == "equal" else batch
+    batch = batch.to(encoder.device)
     with torch.autocast(table.device.type, enabled=False):
         read = chosen.to(table.dtype) @ table[: soft.shape[2]] if inputs_embeds is None else chosen.to(table.dtype)
     ordinary = batch.ordinary

@@ -47,7 +47,11 @@ def separate_unknown(references: Features, hypotheses: Features) -> tuple[Featur
     Numbers of the same value have a cosine of at least :data:`NUMBER_SHARE`, others at most of the rest.
     """
     sides = references, hypotheses
-    kinds = [_kinds(one) for one in sides]
+    kinds: list[Tensor | None] = []  # numbers for spellings, negative ones for values
+    for one in sides:
+        unknown, numbers = one.unknown, getattr(one, "numbers", None)
+        joined = unknown if unknown is None or numbers is None else unknown.where(unknown != 0, -numbers)
+        kinds.append(-numbers if joined is None and numbers is not None else joined)
     # Texts tokenised together with texts that have such tokens carry zeros.
     if not any(one is not None and one.any() for one in kinds):
         return sides
@@ -57,16 +61,11 @@ def separate_unknown(references: Features, hypotheses: Features) -> tuple[Featur
     own, others = orthogonal_axes(
         references.vectors, hypotheses.vectors[:, :width], first, second[:, :width], NUMBER_SHARE
     )
-    unknown = (zero if one.unknown is None else one.unknown for one, zero in zip(sides, zeros, strict=True))
-    separated = zip(sides, (own, others if width else own), unknown, strict=True)
-    references, hypotheses = (replace(one, vectors=vectors, unknown=of_one) for one, vectors, of_one in separated)
+    references, hypotheses = (
+        replace(one, vectors=vectors, unknown=zero if one.unknown is None else one.unknown)
+        for one, vectors, zero in zip(sides, (own, others if width else own), zeros, strict=True)
+    )
     return references, hypotheses
-
-
-def _kinds(tokens: Any) -> Tensor | None:
-    """Return a number for each spelling or value that a token matches by, int64 ``[B, L]``; 0 for all others."""
-    unknown, numbers = tokens.unknown, getattr(tokens, "numbers", None)
-    return unknown if numbers is None else -numbers if unknown is None else unknown.where(unknown != 0, -numbers)
 
 
 def token_keys(tokens: TokenEmbeddings) -> Tensor:
