@@ -33,8 +33,10 @@ MONTHS = {
 
 DIGIT, WORDS = re.compile(r"\d"), frozenset([*UNITS, *SCALES, *DAYS, *MONTHS]) - {"k", "m"}
 
+RUN = r"\d+(?!\d|['’]?s\b)"  # all digits in a row at once: long ones take no more than linear time
 PIECE = re.compile(
-    r"(?<!\d)\d{1,3}(?: \d{3})+(?:[.,]\d{1,2})?(?!\d)|(?:(?<![\w.])\.)?\d+(?:[.,]\d+|: ?\d\d(?!\d))*(?!\d*['’]?s\b)"
+    r"(?<!\d)\d{1,3}(?: \d{3})+(?:[.,]\d{1,2})?(?!\d)"
+    rf"|(?<!\d)(?:(?<![\w.])\.)?{RUN}(?:[.,]{RUN}|: ?(?=\d\d(?!\d)){RUN})*"
     rf"|(?<![^\W\d_])(?:{'|'.join(sorted(WORDS, reverse=True))})\b|(?<=\d)[km]\b"
 )
 """Digits, also next to letters but not of decades (1970s), or a word of a number or date."""
@@ -82,7 +84,7 @@ def text_numbers(text: str) -> Iterator[tuple[int, int, str]]:
             yield start, end, str(MONTHS.get(word, _time(word, word, text, end)))
         elif last is not None and last.goes_on(text, word, (start, end), value):
             last.read(word, end, value)
-        elif word not in SCALES or (text[:start].endswith("a ") and word.isalpha()):  # "several million" is vague
+        elif word not in SCALES or (text.endswith("a ", 0, start) and word.isalpha()):  # "several million" is vague
             numbers.append(_Number(start))
             numbers[-1].read(word, end, value)
     for one in numbers:
@@ -111,7 +113,8 @@ class _Number:
         """Return whether a word goes on with this number: a hundred by fifty, fifty by three, a thousand by either."""
         joined = text[self.end : span[0]]
         if word in SCALES:
-            return joined != " and " and (len(word) > 1 or text[: self.start].endswith(("$", "€", "£")))
+            of_money = text.endswith(("$", "€", "£"), 0, self.start)
+            return joined != " and " and (len(word) > 1 or of_money) and (value > 100 or self.rest % 100 > 0)
         if not text[self.end - 1].isalpha() or (
             joined == " and " and (self.rest % 100 or HUNDRED.match(text, span[1]))
         ):
@@ -122,7 +125,9 @@ class _Number:
 
 
 def _digits(word: str) -> Decimal | None:
-    """Return the value of digits; ``None`` for words, times and versions, such as 10:30 and 1.2.3."""
+    """Return the value of digits; ``None`` for words, times, versions (1.2.3), and more digits than a Decimal has."""
+    if len(word) > 28:
+        return None
     plain = word.replace(".", "") if THOUSANDS.fullmatch(word) else word
     plain = re.sub(r"[, ](?=\d{3}(?!\d))", "", plain).replace(",", ".")
     return Decimal(plain) if re.fullmatch(r"\d*\.?\d+", plain) else None
