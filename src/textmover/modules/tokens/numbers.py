@@ -47,6 +47,7 @@ TIME = re.compile(r" ?(?:([ap])\.? ?m\b|o['’]clock\b|in the (?:(morning)|after
 HUNDRED = re.compile(r"[ -]hundred\b")
 THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|[1-9]\d{0,2}\.\d\d0")  # with points, as in other languages
 CLOCK = re.compile(r"(\d{1,2})(?:([.:]) ?(\d\d))?")
+SIGNS = str.maketrans("\u00a0\u202f\u2009\u2010\u2011\u066b\u066c", "   --.,")  # other spaces, hyphens, Arabic signs
 
 
 def mark_numbers(batch: TokenBatch, tokenizer: Any) -> TokenBatch:
@@ -76,7 +77,7 @@ def text_numbers(text: str) -> Iterator[tuple[int, int, str]]:
     numbers: list[_Number] = []
     lower = text.lower()  # longer for a few letters
     text = lower if len(lower) == len(text) else "".join(sign.lower() if sign.isascii() else sign for sign in text)
-    for piece in PIECE.finditer(text):
+    for piece in PIECE.finditer(text := text.translate(SIGNS)):
         word, (start, end) = piece[0], piece.span()
         value = SCALES.get(word) or (UNITS.get(word) if word in WORDS else _digits(word))
         last = numbers[-1] if numbers and text[numbers[-1].end : start] in ("", " ", "-", " and ") else None
@@ -129,7 +130,7 @@ def _digits(word: str) -> Decimal | None:
     if len(word) > 28:
         return None
     plain = word.replace(".", "") if THOUSANDS.fullmatch(word) else word
-    plain = re.sub(r"[, ](?=\d{3}(?!\d))", "", plain).replace(",", ".")
+    plain = re.sub(r"[, ](?=(?:\d\d,)*\d{3}(?!\d))", "", plain).replace(",", ".")  # 1,00,000 as in India, too
     return Decimal(plain) if re.fullmatch(r"\d*\.?\d+", plain) else None
 
 
@@ -139,6 +140,6 @@ def _time(value: str, written: str, text: str, end: int) -> str:
     if clock is None or (found is None and clock[2] != ":"):
         return value
     hour = int(clock[1])
-    if found is not None and "clock" not in found[0]:
+    if found is not None and "clock" not in found[0] and hour <= 12:
         hour = hour % 12 + 12 * (found[1] == "p" or (found[1] is None and found[2] is None))
-    return f"{hour}:{clock[3] or '00'}"
+    return f"{hour}:{int(clock[3] or 0):02}"
