@@ -47,7 +47,7 @@ TIME = re.compile(r" ?(?:([ap])\.? ?m\b|o['’]clock\b|in the (?:(morning)|after
 HUNDRED = re.compile(r"[ -]hundred\b")
 THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|[1-9]\d{0,2}\.\d\d0")  # with points, as in other languages
 CLOCK = re.compile(r"(\d{1,2})(?:([.:]) ?(\d\d))?")
-SIGNS = str.maketrans("\u00a0\u202f\u2009\u2010\u2011\u066b\u066c", "   --.,")  # other spaces, hyphens, Arabic signs
+SIGNS = str.maketrans("\u00a0\u202f\u2009\u2010\u2011\u066b\u066c\u0130", "   --.,I")  # İ has a longer small letter
 
 
 def mark_numbers(batch: TokenBatch, tokenizer: Any) -> TokenBatch:
@@ -75,9 +75,8 @@ def text_numbers(text: str) -> Iterator[tuple[int, int, str]]:
     if text.isascii() and WORDS.isdisjoint(ascii_words(text)) and DIGIT.search(text) is None:
         return  # far quicker than the pattern
     numbers: list[_Number] = []
-    lower = text.lower()  # longer for a few letters
-    text = lower if len(lower) == len(text) else "".join(sign.lower() if sign.isascii() else sign for sign in text)
-    for piece in PIECE.finditer(text := text.translate(SIGNS)):
+    text = (text if text.isascii() else text.translate(SIGNS)).lower()
+    for piece in PIECE.finditer(text):
         word, (start, end) = piece[0], piece.span()
         value = SCALES.get(word) or (UNITS.get(word) if word in WORDS else _digits(word))
         last = numbers[-1] if numbers and text[numbers[-1].end : start] in ("", " ", "-", " and ") else None
