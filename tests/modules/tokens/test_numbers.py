@@ -1,5 +1,7 @@
 """Numbers and dates are read by their value, and match equal ones alone."""
 
+import time
+
 import pytest
 import torch
 
@@ -39,6 +41,12 @@ VALUES = [
     ("four hundred and fifty thousand", {"450000"}),
     ("won 3:5 or 0: 0", {"3", "5", "0"}),
     ("\u0130stanbul Two ١٢", {"2", "12"}),
+    ("9" * 30 + " 8" + "9" * 29 + " 1." + "0" * 27 + "1", {"9" * 30, "8" + "9" * 29, "1." + "0" * 27 + "1"}),
+    ("a hundred hundred hundred; zero hundred", {"100", "0"}),
+    ("1\u00a0500 or 2\u202f000\u2009000 in \u0663\u066b\u0665 or twenty\u2011five", {"1500", "2000000", "3.5", "25"}),
+    ("\u0661\u0662:\u0663\u0660, ५:०५ am, \uff11\uff12:\uff13\uff10 pm", {"12:30", "5:05"}),
+    ("20 in the morning, 15 pm, 8 am", {"20:00", "15:00", "8:00"}),
+    ("1,00,000 of 12,34,56,789.5; 10,20,30 and 1,20,5", {"100000", "123456789.5", "10,20,30", "1,20,5"}),
     ("someone, bitten, sentence, decade", set()),
     ("", set()),
 ]
@@ -49,6 +57,13 @@ def test_numbers_are_read_by_value(text, values):
     found = list(text_numbers(text))
     assert {value for *_, value in found} == values
     assert all(0 <= start < end <= len(text) for start, end, _ in found)
+
+
+@pytest.mark.parametrize("text", ["1" * 3_000 + "s", "1" * 30_000 + ".1.1"])
+def test_long_digits_are_read_in_linear_time(text):
+    started = time.process_time()
+    list(text_numbers(text))
+    assert time.process_time() - started < 3
 
 
 REFERENCE = "The train leaves at 10 on Monday with 1,500 people."

@@ -33,8 +33,10 @@ MONTHS = {
 
 DIGIT, WORDS = re.compile(r"\d"), frozenset([*UNITS, *SCALES, *DAYS, *MONTHS]) - {"k", "m"}
 
+RUN = r"\d+(?!\d|['’]?s\b)"  # all digits in a row at once: long ones take no more than linear time
 PIECE = re.compile(
-    r"(?<!\d)\d{1,3}(?: \d{3})+(?:[.,]\d{1,2})?(?!\d)|(?:(?<![\w.])\.)?\d+(?:[.,]\d+|: ?\d\d(?!\d))*(?!\d*['’]?s\b)"
+    r"(?<!\d)\d{1,3}(?: \d{3})+(?:[.,]\d{1,2})?(?!\d)"
+    rf"|(?<!\d)(?:(?<![\w.])\.)?{RUN}(?:[.,]{RUN}|: ?(?=\d\d(?!\d)){RUN})*"
     rf"|(?<![^\W\d_])(?:{'|'.join(sorted(WORDS, reverse=True))})\b|(?<=\d)[km]\b"
 )
 """Digits, also next to letters but not of decades (1970s), or a word of a number or date."""
@@ -45,6 +47,7 @@ TIME = re.compile(r" ?(?:([ap])\.? ?m\b|o['’]clock\b|in the (?:(morning)|after
 HUNDRED = re.compile(r"[ -]hundred\b")
 THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|[1-9]\d{0,2}\.\d\d0")  # with points, as in other languages
 CLOCK = re.compile(r"(\d{1,2})(?:([.:]) ?(\d\d))?")
+SIGNS = str.maketrans("\u00a0\u202f\u2009\u2010\u2011\u066b\u066c\u0130", "   --.,I")  # İ has a longer small letter
 
 
 def mark_numbers(batch: TokenBatch, tokenizer: Any) -> TokenBatch:
@@ -72,8 +75,7 @@ def text_numbers(text: str) -> Iterator[tuple[int, int, str]]:
     if text.isascii() and WORDS.isdisjoint(ascii_words(text)) and DIGIT.search(text) is None:
         return  # far quicker than the pattern
     numbers: list[_Number] = []
-    lower = text.lower()  # longer for a few letters
-    text = lower if len(lower) == len(text) else "".join(sign.lower() if sign.isascii() else sign for sign in text)
+    text = (text if text.isascii() else text.translate(SIGNS)).lower()
     for piece in PIECE.finditer(text):
         word, (start, end) = piece[0], piece.span()
         value = SCALES.get(word) or (UNITS.get(word) if word in WORDS else _digits(word))
@@ -82,7 +84,7 @@ def text_numbers(text: str) -> Iterator[tuple[int, int, str]]:
             yield start, end, str(MONTHS.get(word, _time(word, word, text, end)))
         elif last is not None and last.goes_on(text, word, (start, end), value):
             last.read(word, end, value)
-        elif word not in SCALES or (text[:start].endswith("a ") and word.isalpha()):  # "several million" is vague
+        elif word not in SCALES or (text.endswith("a ", 0, start) and word.isalpha()):  # "several million" is vague
             numbers.append(_Number(start))
             numbers[-1].read(word, end, value)
     for one in numbers:
@@ -111,7 +113,8 @@ class _Number:
         """Return whether a word goes on with this number: a hundred by fifty, fifty by three, a thousand by either."""
         joined = text[self.end : span[0]]
         if word in SCALES:
-            return joined != " and " and (len(word) > 1 or text[: self.start].endswith(("$", "€", "£")))
+            of_money = text.endswith(("$", "€", "£"), 0, self.start)
+            return joined != " and " and (len(word) > 1 or of_money) and (value > 100 or self.rest % 100 > 0)
         if not text[self.end - 1].isalpha() or (
             joined == " and " and (self.rest % 100 or HUNDRED.match(text, span[1]))
         ):
@@ -122,9 +125,11 @@ class _Number:
 
 
 def _digits(word: str) -> Decimal | None:
-    """Return the value of digits; ``None`` for words, times and versions, such as 10:30 and 1.2.3."""
+    """Return the value of digits; ``None`` for words, times, versions (1.2.3), and more digits than a Decimal has."""
+    if len(word) > 28:
+        return None
     plain = word.replace(".", "") if THOUSANDS.fullmatch(word) else word
-    plain = re.sub(r"[, ](?=\d{3}(?!\d))", "", plain).replace(",", ".")
+    plain = re.sub(r"[, ](?=(?:\d\d,)*\d{3}(?!\d))", "", plain).replace(",", ".")  # 1,00,000 as in India, too
     return Decimal(plain) if re.fullmatch(r"\d*\.?\d+", plain) else None
 
 
@@ -134,6 +139,6 @@ def _time(value: str, written: str, text: str, end: int) -> str:
     if clock is None or (found is None and clock[2] != ":"):
         return value
     hour = int(clock[1])
-    if found is not None and "clock" not in found[0]:
+    if found is not None and "clock" not in found[0] and hour <= 12:
         hour = hour % 12 + 12 * (found[1] == "p" or (found[1] is None and found[2] is None))
-    return f"{hour}:{clock[3] or '00'}"
+    return f"{hour}:{int(clock[3] or 0):02}"
