@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from textmover.interfaces.evaluate import columns_of
-from textmover.modules.tokens.text_arguments import lists_texts
+from textmover.modules.tokens.text_arguments import is_missing, lists_texts
 from textmover.scoring.scorer import Model, as_scorer
 from textmover.types import InputError, SourcedReferences
 
@@ -114,7 +114,7 @@ def _compared(
             texts.append(cell)
         elif lists_texts(cell):
             texts += [_text(text_of_list, column, label) for text_of_list in cell]
-        elif not _is_missing(cell):
+        elif not is_missing(cell):
             raise _no_text(cell, column, label)
     nonempty = [reference for reference in texts if reference.strip()] if len(columns) > 1 else texts
     if source is None:
@@ -122,7 +122,7 @@ def _compared(
             raise _no_text(row[0], " or ".join(columns), label)
         return SourcedReferences(nonempty or texts)
     first, second = (one and f"column {one!r} of row {label!r}" for one in (" or ".join(columns), source))
-    source_text = None if _is_missing(text) else _text(text, source, label)
+    source_text = None if is_missing(text) else _text(text, source, label)
     return SourcedReferences(nonempty or texts, source_text, (first, second))
 
 
@@ -138,10 +138,6 @@ def _no_text(cell: Any, column: str, label: object) -> InputError:
         got, way_out = repr(cell), "convert numbers with `astype(str)`, and bytes with `str.decode('utf-8')`"
     elif lists_texts(cell) and not list(cell):
         got, way_out = "an empty list", "add a text, or drop the row"
-    if _is_missing(cell):
+    if is_missing(cell):
         way_out = "drop such rows with `dropna`, or fill them, for instance with an empty text, which is scored as such"
     return InputError(f"Expected a text in column {column!r} of row {label!r}, but got {got}: {way_out}.")
-
-
-def _is_missing(cell: Any) -> bool:
-    return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from textmover.checkpoints.hub import DEFAULT_PRESET
-from textmover.modules.tokens.text_arguments import lists_texts
+from textmover.modules.tokens.text_arguments import is_missing, lists_texts
 from textmover.modules.tokens.tokenizer import REPAIR
 from textmover.scoring.engine.pair_results import VALUES
 from textmover.scoring.scorer import Scorer
@@ -70,13 +70,13 @@ class RayScorer:
         sources = None
         if self._source is not None:
             cells = enumerate(self._cells(batch, names, self._source), start=1)
-            sources = [None if _is_missing(cell) else _text(cell, self._source, row) for row, cell in cells]
+            sources = [None if is_missing(cell) else _text(cell, self._source, row) for row, cell in cells]
         hypotheses = [_text(cell, self._hypothesis, row) for row, cell in enumerate(columns[0], start=1)]
         references = [
             [
                 text
                 for name, cell in zip(self._references, cells, strict=True)
-                if sources is None or not _is_missing(cell)  # the source may stand in for a reference
+                if sources is None or not is_missing(cell)  # the source may stand in for a reference
                 for text in _texts(cell, name, row)
             ]
             for row, cells in enumerate(zip(*columns[1:], strict=True), start=1)
@@ -104,10 +104,6 @@ class RayScorer:
             )
         cells = batch[column]
         return cells.to_pylist() if hasattr(cells, "to_pylist") else cells
-
-
-def _is_missing(cell: Any) -> bool:
-    return cell is None or type(cell).__name__ == "NAType" or (isinstance(cell, float) and cell != cell)
 
 
 def _texts(cell: Any, column: str, row: int) -> list[str]:

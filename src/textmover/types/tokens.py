@@ -198,7 +198,7 @@ class TokenEmbeddings(_Tokens):
 
     def pack(self, lengths: np.ndarray) -> PackedEmbeddings:
         """Remove the padding, for a cache; ``lengths`` are the numbers of tokens of the texts, int64 ``[B]``."""
-        per_token = _tensors(self, ("vectors", "special", "input_ids", "traits", "unknown", "numbers"))
+        per_token = _tensors(self, ("vectors", *(name for name in OF_TOKENS if name != "mask")))
         return PackedEmbeddings.from_padded(lengths, per_token, _tensors(self, ("self_similarity",)))
 
     @classmethod

@@ -231,6 +231,7 @@ def evidence(
     The ``temperature`` of the shares is above 0. Without ``spelling``, each token has a different one.
     """
     width = hypotheses.vectors.shape[2]
+    # Heads are trained on evidence in which numbers are like other tokens.
     others, hypotheses = (_at_least_one(replace(one, numbers=None)) for one in (others, hypotheses))
     if spelling is not None:
         spelling = Spelling(*(one.to(hypotheses.mask.device) for one in spelling))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, TypeGuard
 
 from textmover.modules.tokens.tokenizer import REPAIR
@@ -78,6 +80,12 @@ def listed_texts(texts: object, name: str) -> list[Any]:
             "list, or a single column of a table."
         )
     return texts.to_pylist() if hasattr(texts, "to_pylist") else list(texts)  # pyarrow iterates over its own scalars
+
+
+def is_missing(cell: Any) -> bool:
+    """Return whether a cell of a table is missing: ``None``, NaN, or the ``NA`` and ``NaT`` of pandas."""
+    missing = cell is None or type(cell).__name__ in ("NAType", "NaTType")
+    return missing or (isinstance(cell, (Real, Decimal)) and bool(cell != cell))
 
 
 def lists_texts(given: object) -> TypeGuard[Iterable[Any]]:
