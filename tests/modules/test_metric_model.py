@@ -204,7 +204,11 @@ def test_bert_score_on_200_generated_pairs_with_several_references(embedded, emb
         hypotheses, references, model_type=str(embedded), num_layers=6, idf=idf, batch_size=1, device="cpu"
     )
     capfd.readouterr()
-    found = Scorer(embedded_metric("bertscore-f1-idf" if idf else "bertscore-f1")).score(hypotheses, references)
+    # Some texts have an emoji, which the package lets match any other unknown token.
+    metric = embedded_metric("bertscore-f1-idf" if idf else "bertscore-f1", unknown_tokens="alike")
+    found = Scorer(metric).score(hypotheses, references)
+    # Where one of both is negative, the package's F may lie outside them, and ours is 0.
+    f1 = f1.where((precision > 0) & (recall > 0), 0.0)
     for ours, theirs in ((found.precision, precision), (found.recall, recall), (found.f, f1)):
         assert abs(ours - theirs.numpy()).max() < 1e-5
 
