@@ -218,6 +218,8 @@ def test_fields_of_a_preset_can_be_overridden_and_are_shown(tiny_encoder, scorer
     ("options", "message"),
     [
         ({"temprature": 1}, "did you mean `temperature`"),
+        ({"temprature": 1, "presicion": "fast"}, "an argument of the scorer or a field .* did you mean `precision`"),
+        ({"memry": None}, "did you mean `memory`"),
         ({"precision": "double"}, "`precision` to be one of 'exact', 'fast', 'int8', 'auto'"),
         ({"device": "toaster"}, "`device` to be one that this machine has, but got 'toaster'"),
         ({"device": "meta:x"}, "`device`"),
