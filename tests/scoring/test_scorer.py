@@ -187,7 +187,7 @@ def test_a_single_text_may_be_given_as_it_is(scorer):
         (pd.DataFrame({"a": ["x"]}), ["x"], TypeError, "got DataFrame: give .* a single column of a table"),
         (b"a", ["x"], TypeError, "hypotheses .* got bytes"),
         (3, ["x"], TypeError, "hypotheses .* got int"),
-        (["a"], None, TypeError, "references .* got NoneType"),
+        (["a"], None, TypeError, "Expected references, but they are missing: give each hypothesis its reference"),
         (["a", "b"], ["x", {"y": 1}], TypeError, "strings, but got dict in segment 2"),
         (["a"], [{"x", "y"}], TypeError, "strings, but got set in segment 1"),
         (["a"], [b"x"], TypeError, "strings, but got bytes in segment 1"),

@@ -111,7 +111,7 @@ def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode):
         ({"mode": "source"}, None, SOURCES[:3], "as many sources as hypotheses, but got 3 for 4"),
         ({"mode": "source"}, None, [1, *SOURCES[1:]], "strings, but got int in segment 1"),
         ({}, REFERENCES, SOURCES, "compares with references alone: set `mode` to source or both"),
-        ({"mode": "source"}, None, None, "references to be a text or a list"),
+        ({"mode": "source"}, None, None, "references, but they are missing: .* `sources` for a metric that compares"),
     ],
 )
 def test_missing_texts_are_refused(scorer_of, fields, references, sources, message):
