@@ -23,9 +23,9 @@ from textmover.modules.tokens.numbers import mark_numbers
 from textmover.modules.tokens.soft_tokens import soft_batch, with_embeddings
 from textmover.modules.tokens.statistics import Baseline, Centering, CorpusMean, IdfTable
 from textmover.modules.tokens.statistics_fitting import fit_statistics, statistic_basis
-from textmover.modules.tokens.text_flags import check_language, mark_foreign
+from textmover.modules.tokens.text_flags import check_language
 from textmover.modules.tokens.unknown_tokens import separate_unknown
-from textmover.modules.tokens.weighting import Role, Side, TokenWeighting, marked_foreign
+from textmover.modules.tokens.weighting import Role, Side, TokenWeighting, mark_foreign, marked_foreign
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
 from textmover.types.argument_checks import check_pairs
 from textmover.types.tokens import token_offsets

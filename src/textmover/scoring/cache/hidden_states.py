@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from textmover.modules.devices import machine_of, new_lock, weights_version
+from textmover.lazy import new_lock
+from textmover.modules.devices import machine_of, weights_version
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, UNTRACED
 from textmover.safe_reading import expanded

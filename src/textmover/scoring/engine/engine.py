@@ -13,8 +13,9 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from textmover.lazy import new_lock
 from textmover.modules.base_metric import ConfiguredMetric
-from textmover.modules.devices import new_lock, scoring_mode
+from textmover.modules.devices import scoring_mode
 from textmover.modules.tokens.text_flags import FALLBACK, fell_back, same_outputs, side_flags
 from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.pair_results import (
