@@ -247,10 +247,13 @@ class MetricModel(EncoderMetric):
     def forward(
         self, hypotheses: TokenBatch, references: TokenBatch | None = None, sources: TokenBatch | None = None
     ) -> PairScores:
-        """Score hypotheses against references, sources, or both combined, with gradients."""
+        """Score hypotheses against references, sources, or if both are given what ``mode`` selects, with gradients."""
         if sources is not None:
-            first = None if references is None else self.pair_scores(hypotheses, references)
-            return self.combined(first, self.pair_scores(hypotheses, sources))
+            self.check_sources()
+            if references is None or self.mode != "reference":
+                references = references if self.mode == "both" else None
+                first = None if references is None else self.pair_scores(hypotheses, references)
+                return self.combined(first, self.pair_scores(hypotheses, sources))
         if references is None:
             raise InputError("Expected references, sources or both, but got neither: give one of them.")
         return self.pair_scores(hypotheses, references)
