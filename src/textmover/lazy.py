@@ -1,12 +1,43 @@
-"""Lazy imports: names and values are loaded at first use, so that importing a package stays fast."""
+"""Lazy imports, so that importing a package stays fast, and locks of what is loaded at first use."""
 
 from __future__ import annotations
 
 import ast
+import gc
+import os
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+_LOCKS: weakref.WeakSet[Any] = weakref.WeakSet()
+_OWNERS: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def new_lock() -> threading.RLock:
+    """Return a lock that is released in forked children, even if a thread of the parent held it."""
+    lock = threading.RLock()
+    _LOCKS.add(lock)
+    return lock
+
+
+def reset_after_fork(owner: Any) -> None:
+    """Call ``owner.forked()`` in forked children."""
+    _OWNERS.add(owner)
+
+
+def _renew() -> None:
+    gc.freeze()  # keep the parent's garbage: destructors of its OpenVINO objects wait for the parent's threads
+    for lock in _LOCKS:
+        lock._at_fork_reinit()
+    for owner in list(_OWNERS):
+        owner.forked()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_renew)
 
 
 def names_of(package: str, file: str) -> Callable[[str], Any]:

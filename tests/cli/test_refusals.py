@@ -109,6 +109,8 @@ CASES = {
         -s r.txt | Expected a hypothesis and a reference, but got no texts
         --data r.txt | got r.txt: give one, or set `--data-format` to csv, tsv, jsonl or parquet.
         --cite --signature | Expected --signature or --cite, but got both: leave one out
+        --cite --output refs.bib | Expected --cite without --output, but got both: redirect what is printed with > FILE
+        --signature latex --output a.tex | Expected --signature without --output
         -i empty.txt r.txt | Expected empty.txt to hold text, but it is empty
         -i h.txt empty.txt | Expected empty.txt to hold text, but it is empty
         -i gone.txt r.txt | gone.txt, but there is none

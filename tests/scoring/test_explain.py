@@ -301,7 +301,8 @@ def test_everything_is_plain_json(tiny_metric):
         ({}, "a " * 5001, "b " * 5001, "a paragraph at a time"),
         ({"centering": "corpus"}, "a", "b", "statistics"),
         ({}, ["a"], "b", "to be a text"),
-        *(({}, "a", one, f"strings, but got {type(one).__name__}") for one in ({"a": 1}, {"a"}, None, 3, b"a")),
+        *(({}, "a", one, f"strings, but got {type(one).__name__}") for one in ({"a": 1}, {"a"}, 3, b"a")),
+        ({}, "a", None, "^Expected references, but they are missing: give"),
     ],
 )
 def test_what_cannot_be_explained_is_refused(tiny_metric, fields, hypothesis, references, message):

@@ -187,7 +187,7 @@ def test_a_single_text_may_be_given_as_it_is(scorer):
         (pd.DataFrame({"a": ["x"]}), ["x"], TypeError, "got DataFrame: give .* a single column of a table"),
         (b"a", ["x"], TypeError, "hypotheses .* got bytes"),
         (3, ["x"], TypeError, "hypotheses .* got int"),
-        (["a"], None, TypeError, "references .* got NoneType"),
+        (["a"], None, TypeError, "Expected references, but they are missing: give each hypothesis its reference"),
         (["a", "b"], ["x", {"y": 1}], TypeError, "strings, but got dict in segment 2"),
         (["a"], [{"x", "y"}], TypeError, "strings, but got set in segment 1"),
         (["a"], [b"x"], TypeError, "strings, but got bytes in segment 1"),
@@ -218,6 +218,8 @@ def test_fields_of_a_preset_can_be_overridden_and_are_shown(tiny_encoder, scorer
     ("options", "message"),
     [
         ({"temprature": 1}, "did you mean `temperature`"),
+        ({"temprature": 1, "presicion": "fast"}, "an argument of the scorer or a field .* did you mean `precision`"),
+        ({"memry": None}, "did you mean `memory`"),
         ({"precision": "double"}, "`precision` to be one of 'exact', 'fast', 'int8', 'auto'"),
         ({"device": "toaster"}, "`device` to be one that this machine has, but got 'toaster'"),
         ({"device": "meta:x"}, "`device`"),
@@ -226,7 +228,7 @@ def test_fields_of_a_preset_can_be_overridden_and_are_shown(tiny_encoder, scorer
             for one in (0, 1e4, "a", True)
         ),
         *(
-            ({"cache_bytes": one}, f"`cache_bytes` to be a number of at least 0, but got {one!r}")
+            ({"cache_bytes": one}, f"`cache_bytes` to be a number of bytes of at least 0, but got {one!r}")
             for one in (None, "1GB", float("nan"))
         ),
     ],

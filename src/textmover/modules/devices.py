@@ -7,54 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import logging
 import os
 import platform
-import threading
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
+from textmover.lazy import new_lock, reset_after_fork
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
-
-_LOCKS: weakref.WeakSet[Any] = weakref.WeakSet()
-_OWNERS: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def new_lock() -> threading.RLock:
-    """Return a lock that is released in forked children, even if a thread of the parent held it."""
-    lock = threading.RLock()
-    _LOCKS.add(lock)
-    return lock
-
-
-def reset_after_fork(owner: Any) -> None:
-    """Call ``owner.forked()`` in forked children."""
-    _OWNERS.add(owner)
 
 
 def keep_for_ever(*held: object) -> None:
     """Prevent objects from ever being freed: in a forked child, their destructors would wait for parent threads."""
     for one in held:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
-
-
-def _renew() -> None:
-    gc.freeze()  # keep the parent's garbage: destructors of its OpenVINO objects wait for the parent's threads
-    for lock in _LOCKS:
-        lock._at_fork_reinit()
-    for owner in list(_OWNERS):
-        owner.forked()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_renew)
 
 
 @contextlib.contextmanager

@@ -23,9 +23,9 @@ from textmover.modules.tokens.numbers import mark_numbers
 from textmover.modules.tokens.soft_tokens import soft_batch, with_embeddings
 from textmover.modules.tokens.statistics import Baseline, Centering, CorpusMean, IdfTable
 from textmover.modules.tokens.statistics_fitting import fit_statistics, statistic_basis
-from textmover.modules.tokens.text_flags import check_language, mark_foreign
+from textmover.modules.tokens.text_flags import check_language
 from textmover.modules.tokens.unknown_tokens import separate_unknown
-from textmover.modules.tokens.weighting import Role, Side, TokenWeighting, marked_foreign
+from textmover.modules.tokens.weighting import Role, Side, TokenWeighting, mark_foreign, marked_foreign
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
 from textmover.types.argument_checks import check_pairs
 from textmover.types.tokens import token_offsets
@@ -247,10 +247,13 @@ class MetricModel(EncoderMetric):
     def forward(
         self, hypotheses: TokenBatch, references: TokenBatch | None = None, sources: TokenBatch | None = None
     ) -> PairScores:
-        """Score hypotheses against references, sources, or both combined, with gradients."""
+        """Score hypotheses against references, sources, or if both are given what ``mode`` selects, with gradients."""
         if sources is not None:
-            first = None if references is None else self.pair_scores(hypotheses, references)
-            return self.combined(first, self.pair_scores(hypotheses, sources))
+            self.check_sources()
+            if references is None or self.mode != "reference":
+                references = references if self.mode == "both" else None
+                first = None if references is None else self.pair_scores(hypotheses, references)
+                return self.combined(first, self.pair_scores(hypotheses, sources))
         if references is None:
             raise InputError("Expected references, sources or both, but got neither: give one of them.")
         return self.pair_scores(hypotheses, references)

@@ -101,7 +101,7 @@ def _checked(hypothesis: str, references: str | Sequence[str] | None, source: st
     """Validate the texts as :meth:`Scorer.score` does; return references and source."""
     if not isinstance(hypothesis, str):
         raise TypeError(f"Expected `hypothesis` to be a text, but got {type(hypothesis).__name__}.")
-    listed: Any = None if references is None and source is not None else [references]
+    listed: Any = None if references is None else [references]
     (compared,) = normalize_references([hypothesis], listed, None if source is None else [source])
     words = len(hypothesis.split()), max(len(text.split()) for text in compared.texts)
     if words[0] * words[1] > LONGEST:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import difflib
 import functools
+import inspect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +30,7 @@ from textmover.modules.tokens.text_arguments import (
     normalize_references,
     paired_texts,
 )
+from textmover.presets import PRESETS
 from textmover.scoring.backends.names import Backend, check_backend
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import CACHE_BYTES, Engine
@@ -119,6 +123,7 @@ class Scorer(ScorerStatistics):
             InputError: If the metric or its statistics cannot be loaded, a field is unknown, or the device or back-end
                 is not available.
         """
+        _check_names(overrides, inspect.signature(cls.from_pretrained).parameters.values())
         name = default_metric(overrides) if name is None else name
         check_choice("precision", precision, get_args(Precision))
         target = resolve_device(device)
@@ -321,6 +326,18 @@ class Scorer(ScorerStatistics):
     def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> list[str]:
         """Log and return one warning per flag with the number of flagged segments, by system if the counts are."""
         return self._engine.warn(counts, examples)
+
+
+def _check_names(overrides: Iterable[str], parameters: Iterable[inspect.Parameter]) -> None:
+    """Refuse a misspelt argument of the loader; the configuration refuses misspelt fields."""
+    own = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    known = {field.name for preset in PRESETS.values() for field in dataclasses.fields(preset.config)}
+    for name in (one for one in overrides if one not in known):
+        if (near := difflib.get_close_matches(name, [*own, *known], n=1)) and near[0] in own:
+            raise InputError(
+                f"Expected an argument of the scorer or a field of its metric, but got `{name}`: did you mean "
+                f"`{near[0]}`?"
+            )
 
 
 Model = Scorer | SegmentMetric | str | Path | None

@@ -127,9 +127,15 @@ def check_share(name: str, value: float) -> float:
     return value
 
 
+def check_bytes(name: str, value: object) -> None:
+    """Raise an :class:`InputError` unless a value is a number of bytes of at least 0."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not value >= 0:
+        raise InputError(f"Expected `{name}` to be a number of bytes of at least 0, but got {value!r}: give one.")
+
+
 def check_choice(name: str, value: object, choices: Collection[object]) -> None:
     """Raise an :class:`InputError` that lists the choices unless ``value`` is one of them."""
-    if value not in choices:
+    if value not in choices or (isinstance(value, bool) and all(one is not value for one in choices)):
         raise InputError(f"Expected `{name}` to be one of {', '.join(map(repr, choices))}, but got {value!r}.")
 
 

@@ -1,4 +1,4 @@
-"""Word segmentation of plain text, and Unicode ranges of scripts."""
+"""Word segmentation of plain text, Unicode ranges of scripts, and English function words."""
 
 from __future__ import annotations
 
@@ -41,6 +41,24 @@ SURROGATE = re.compile("[\ud800-\udfff]")  # half of a surrogate pair, which UTF
 
 UNSPACED = re.compile(f"[{''.join(SCRIPTS[one] for one in ('Han', 'Kana', 'Khmer', 'Lao', 'Myanmar', 'Thai'))}]")
 """Letter of a script without spaces between words."""
+
+ENGLISH = frozenset(
+    """
+    a an the this that these those each every either neither both all any some no such same other another own
+    i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers
+    herself it its itself they them their theirs themselves one who whom whose which what whoever whatever
+    am is are was were be been being do does did doing have has had having can could may might must shall should will
+    would
+    of in on at by for with from to into onto upon about above below under over between among through during before
+    after against along across around behind beside besides beyond near off out up down within without toward towards
+    until till since per via as than like
+    and or but nor so yet if then else because though although while whereas unless whether when where why how
+    not only just also too very much more most less least few many quite rather almost even still again ever never here
+    there now once already
+    s t d ll m re ve
+    """.split()  # noqa: SIM905 - easier to read and extend as text
+)
+"""English function words in lower case, with the endings that tokenizers split off (it's, won't, they'll)."""
 
 APOSTROPHES = ("'", "’")
 

@@ -6,6 +6,7 @@ import argparse
 import logging
 from collections.abc import Mapping, Sequence
 
+from textmover.modules.tokens.text_flags import is_english
 from textmover.perturbations.parsed_clauses import Parses
 from textmover.perturbations.registry import KINDS, every_type, read_degrees, resolve_types
 from textmover.perturbations.word_substitution import Neighbours
@@ -27,8 +28,6 @@ FLAGS: Mapping[str, str] = {
 
 def warn_of_other_languages(texts: Sequence[str]) -> None:
     """Warn if texts are not English, since the rules of perturbations are written for English."""
-    from textmover.modules.tokens.text_flags import is_english  # late: imports torch
-
     if not is_english(texts):
         logger.warning(
             "Some texts do not look English: the rules are for English, and may not do what their type says."

@@ -13,7 +13,7 @@ from textmover.scoring.mbr import mbr_signature
 from textmover.scoring.metric_field_options import given_fields
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import build_scorer, take_default
-from textmover.types import Signature
+from textmover.types import InputError, Signature
 
 USED_FOR: Mapping[str, tuple[str, ...]] = {  # citation keys of a command's methods other than scoring
     "mbr": ("eikema-aziz-2022-sampling",),
@@ -68,6 +68,9 @@ def _signature(options: argparse.Namespace, scorer: Scorer) -> Signature:
 
 def _metrics(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
     """Yield the options of each named metric."""
+    if first_set_flag(options, "output"):
+        flag = first_set_flag(options, "signature", "cite")
+        raise InputError(f"Expected {flag} without --output, but got both: redirect what is printed with > FILE.")
     for model in options.model if isinstance(options.model, list) else [options.model]:
         single = argparse.Namespace(**{**vars(options), "model": model})
         take_default(single)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.devices import new_lock
+from textmover.lazy import new_lock
 from textmover.modules.encoder.source import WEIGHT_FILES
 from textmover.safe_reading import load_json, read_json
 from textmover.types import ENCODER_BOUNDS, InputError, check_whole

@@ -21,6 +21,11 @@ def normalize_references(
     hypotheses: Sequence[str], references: References | None, sources: Sources | None = None
 ) -> list[SourcedReferences]:
     """Check all texts and return the references of each hypothesis with its source."""
+    if references is None and sources is None:
+        raise TypeError(
+            "Expected references, but they are missing: give each hypothesis its reference or a list of them, or "
+            "`sources` for a metric that compares with the source."
+        )
     listed = (
         [()] * len(hypotheses) if references is None and sources is not None else listed_texts(references, "references")
     )

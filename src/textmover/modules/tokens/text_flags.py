@@ -9,19 +9,19 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 
 from textmover.files import file_sha256
-from textmover.modules.devices import new_lock
+from textmover.lazy import new_lock
 from textmover.modules.encoder.conversion_cache import build, cached
-from textmover.modules.tokens.weighting import ENGLISH
-from textmover.types import InputError, SourcedReferences, TokenBatch, TokenTrait
-from textmover.types.word_splitting import SCRIPTS, ascii_words, folded
+from textmover.types import InputError, SourcedReferences
+from textmover.types.word_splitting import ENGLISH, SCRIPTS, ascii_words, folded
+
+if TYPE_CHECKING:
+    from textmover.types import TokenBatch
 
 MAX_SHARE = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
 
@@ -166,13 +166,6 @@ def is_english(texts: Sequence[str]) -> bool:
         (True, False)
     """
     return sum(is_foreign(text[:READ_CHARACTERS], "en") for text in texts) <= MAX_SHARE * len(texts)
-
-
-def mark_foreign(batch: TokenBatch, language: str) -> TokenBatch:
-    """Mark the tokens of texts that are surely in another language, by the trait ``FOREIGN``."""
-    foreign = torch.tensor([is_foreign(text, language) for text in batch.texts], dtype=torch.bool)
-    marks = (foreign[:, None] & batch.mask).to(torch.int8) * TokenTrait.FOREIGN
-    return replace(batch, traits=marks if batch.traits is None else batch.traits | marks)
 
 
 def check_language(language: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, NamedTuple, cast
 
 import torch
@@ -11,8 +12,10 @@ from textmover.functional.cost import unit_vectors
 from textmover.functional.token_pooling import Units, compact, ngrams, words
 from textmover.modules.config import IDF_WEIGHTS, MetricConfig, SpecialTokens
 from textmover.modules.tokens.statistics import IdfTable
+from textmover.modules.tokens.text_flags import is_foreign
 from textmover.modules.tokens.unknown_tokens import separate_unknown, token_keys
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenEmbeddings, TokenTrait
+from textmover.types.word_splitting import ENGLISH
 
 Role = Literal["reference", "hypothesis"]
 
@@ -173,6 +176,13 @@ class TokenWeighting(nn.Module):
         return units._replace(vectors=unit_vectors(units.vectors)) if self.unit else units
 
 
+def mark_foreign(batch: TokenBatch, language: str) -> TokenBatch:
+    """Mark the tokens of texts that are surely in another language, by the trait ``FOREIGN``."""
+    foreign = torch.tensor([is_foreign(text, language) for text in batch.texts], dtype=torch.bool)
+    marks = (foreign[:, None] & batch.mask).to(torch.int8) * TokenTrait.FOREIGN
+    return replace(batch, traits=marks if batch.traits is None else batch.traits | marks)
+
+
 def marked_foreign(tokens: TokenBatch | TokenEmbeddings) -> Tensor:
     """Return which texts are marked as in another language than the metric's target language, bool ``[B]``."""
     traits = torch.zeros_like(tokens.special) if tokens.traits is None else tokens.traits
@@ -185,25 +195,6 @@ def _at_least_one(units: Units) -> Units:
         return units
     pad = torch.nn.functional.pad
     return Units(pad(units.vectors, (0, 0, 0, 1)), pad(units.mask, (0, 1)), pad(units.weights, (0, 1)))
-
-
-ENGLISH = frozenset(
-    """
-    a an the this that these those each every either neither both all any some no such same other another own
-    i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers
-    herself it its itself they them their theirs themselves one who whom whose which what whoever whatever
-    am is are was were be been being do does did doing have has had having can could may might must shall should will
-    would
-    of in on at by for with from to into onto upon about above below under over between among through during before
-    after against along across around behind beside besides beyond near off out up down within without toward towards
-    until till since per via as than like
-    and or but nor so yet if then else because though although while whereas unless whether when where why how
-    not only just also too very much more most less least few many quite rather almost even still again ever never here
-    there now once already
-    s t d ll m re ve
-    """.split()  # noqa: SIM905 - easier to read and extend as text
-)
-"""English function words in lower case, with the endings that tokenizers split off (it's, won't, they'll)."""
 
 
 def stop_words(choice: str) -> frozenset[str]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textmover.modules.devices import new_lock
+from textmover.lazy import new_lock
 
 CACHE_CHARACTERS = 1 << 19  # capacity of the cache in characters of words; about 15 MB
 

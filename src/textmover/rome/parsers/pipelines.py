@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textmover.modules.devices import new_lock
+from textmover.lazy import new_lock
 from textmover.modules.shipped_folders import released_folders
 from textmover.rome.config import DEFAULT_PARSER
 from textmover.types import InputError, ParsedText, Parser, needs_extra

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.modules.devices import evaluating, reset_after_fork
+from textmover.lazy import reset_after_fork
+from textmover.modules.devices import evaluating
 from textmover.modules.encoder.encoder import row_graph
 from textmover.modules.encoder.known_encoders import position_limit
 from textmover.scoring.backends.names import BackendError, version

@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.modules.devices import keep_for_ever, new_lock
+from textmover.lazy import new_lock
+from textmover.modules.devices import keep_for_ever
 from textmover.scoring.backends.graph import ArtefactRunner, converting, errors_only, export_graph, reading
 from textmover.scoring.backends.names import BackendError, package
 from textmover.types import RunnableEncoder

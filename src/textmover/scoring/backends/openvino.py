@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.modules.devices import keep_for_ever, new_lock
+from textmover.lazy import new_lock
+from textmover.modules.devices import keep_for_ever
 from textmover.modules.encoder.known_encoders import has_local_attention
 from textmover.scoring.backends.graph import (
     ArtefactRunner,

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from textmover.files import atomic_bytes
-from textmover.modules.devices import lasting, new_lock, scoring_mode
+from textmover.lazy import new_lock
+from textmover.modules.devices import lasting, scoring_mode
 from textmover.modules.score_deviation import PROBES, probe_batches, probe_scores, probe_values
 from textmover.scoring.backends import artefacts, onnxruntime, openvino
 from textmover.scoring.backends.artefacts import Artefact, ArtefactSpec, Unusable, mark_used

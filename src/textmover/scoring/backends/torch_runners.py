@@ -8,7 +8,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.devices import keep_for_ever, new_lock, reset_after_fork
+from textmover.lazy import new_lock, reset_after_fork
+from textmover.modules.devices import keep_for_ever
 from textmover.modules.encoder.encoder import EncoderGraph, drop_capturing_hooks
 from textmover.scoring.backends.graph import quiet_converters
 from textmover.scoring.backends.names import BackendError, version

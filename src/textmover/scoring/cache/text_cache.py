@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from textmover.modules.devices import new_lock, reset_after_fork
+from textmover.lazy import new_lock, reset_after_fork
 
 Key = TypeVar("Key", bound=Hashable)
 Chunk = TypeVar("Chunk", bound=Any)
