@@ -109,6 +109,8 @@ def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode):
         ({"mode": "both"}, None, SOURCES, "a reference .* 'both', but number 1 has none: give one, or set `fallback`"),
         ({"mode": "both"}, REFERENCES, [*SOURCES[:2], " ", "a"], "a source for each .* number 3 has none"),
         ({"mode": "source"}, None, SOURCES[:3], "as many sources as hypotheses, but got 3 for 4"),
+        ({"mode": "both"}, [*REFERENCES, ["a"]], SOURCES, "as many references as hypotheses, but got 5 for 4"),
+        ({"mode": "both"}, REFERENCES[:3], SOURCES, "as many references as hypotheses, but got 3 for 4"),
         ({"mode": "source"}, None, [1, *SOURCES[1:]], "strings, but got int in segment 1"),
         ({}, REFERENCES, SOURCES, "compares with references alone: set `mode` to source or both"),
         ({"mode": "source"}, None, None, "references to be a text or a list"),

@@ -27,14 +27,14 @@ def normalize_references(
     aligned = [getattr(one, "source", None) for one in listed] if sources is None else listed_texts(sources, "sources")
     if sources is not None and len(aligned) != len(hypotheses):
         raise InputError(f"Expected as many sources as hypotheses, but got {len(aligned)} for {len(hypotheses)}.")
-    # A value that is neither a text nor a list is kept here and rejected below with its position.
-    lists = (() if one is None and source is not None else one for one, source in zip(listed, aligned, strict=False))
-    grouped = [(one,) if isinstance(one, str) or not lists_texts(one) else tuple(one) for one in lists]
-    if len(hypotheses) != len(grouped):
+    if len(hypotheses) != len(listed):
         raise InputError(
-            f"Expected as many references as hypotheses, but got {len(grouped)} for "
+            f"Expected as many references as hypotheses, but got {len(listed)} for "
             f"{plural(len(hypotheses), 'hypothesis', 'hypotheses')}: give each its reference or a list of them."
         )
+    # A value that is neither a text nor a list is kept here and rejected below with its position.
+    lists = (() if one is None and source is not None else one for one, source in zip(listed, aligned, strict=True))
+    grouped = [(one,) if isinstance(one, str) or not lists_texts(one) else tuple(one) for one in lists]
     for position, (hypothesis, texts) in enumerate(zip(hypotheses, grouped, strict=True)):
         if not texts and sources is None and aligned[position] is None:
             raise InputError(
