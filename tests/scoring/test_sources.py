@@ -76,11 +76,12 @@ def test_the_combination_holds_whatever_the_scale_of_the_scores(scorer_of, tmp_p
             assert scores == pytest.approx(scale * found + offset, abs=1e-5), name
 
 
+@pytest.mark.parametrize("blank", [" ", "\ufeff \u200b\n"])  # neither can be seen
 @pytest.mark.parametrize("mode", ["reference", "source", "both"])
-def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode):
+def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode, blank):
     scorer = scorer_of(mode=mode, fallback=True)
-    references = [REFERENCES[0], None, [" "], REFERENCES[3]]
-    sources = [SOURCES[0], SOURCES[1], SOURCES[2], None]
+    references = [REFERENCES[0], None, [blank], REFERENCES[3]]
+    sources = [SOURCES[0], SOURCES[1], SOURCES[2], None if blank == " " else blank]
     found = scorer.score(HYPOTHESES, references, sources).scores
     plain = scorer_of()
     first, second = plain.score(HYPOTHESES, REFERENCES).scores, 0.8 * plain.score(HYPOTHESES, SOURCES).scores + 0.1

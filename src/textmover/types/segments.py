@@ -12,6 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from textmover.types.display import MOST_ROWS, Shown, View, fixed, plural
+from textmover.types.word_splitting import legible
 
 
 class InputError(ValueError):
@@ -66,7 +67,7 @@ class SourcedReferences(tuple[str, ...]):
         """Create it from references, a source (a blank one is ignored), and their locations in files, for errors."""
         result = super().__new__(cls, references)
         result.places = places
-        result.source = source if source is not None and source.strip() else None
+        result.source = source if source is not None and legible(source) else None
         return result
 
     @property
@@ -87,7 +88,7 @@ def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[Sou
     compared = []
     for number, given in enumerate(references, start=1):
         source = getattr(given, "source", None)
-        texts = tuple(given) if blank_counts else tuple(text for text in given if text.strip())
+        texts = tuple(given) if blank_counts else tuple(filter(legible, given))
         present = [name for name, one in (("reference", texts), ("source", source)) if one]
         missing = [name for name in wanted if name not in present]
         if missing and not (fallback and present):

@@ -51,7 +51,7 @@ def normalize_references(
                     f"Expected Unicode text, but got half a surrogate pair in segment {position + 1}: {REPAIR}."
                 )
     # Drop empty references, unless all are empty.
-    nonempty = [tuple(one for one in texts if legible(one)) or texts if len(texts) > 1 else texts for texts in grouped]
+    nonempty = [tuple(filter(legible, texts)) or texts if len(texts) > 1 else texts for texts in grouped]
     places = [getattr(one, "places", ("", "")) for one in listed]
     return list(map(SourcedReferences, nonempty, aligned, places))
 
