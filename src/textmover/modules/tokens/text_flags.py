@@ -21,7 +21,7 @@ from textmover.modules.devices import new_lock
 from textmover.modules.encoder.conversion_cache import build, cached
 from textmover.modules.tokens.weighting import ENGLISH
 from textmover.types import InputError, SourcedReferences, TokenBatch, TokenTrait
-from textmover.types.word_splitting import SCRIPTS, ascii_words, folded
+from textmover.types.word_splitting import SCRIPTS, ascii_words, visible
 
 MAX_SHARE = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
 
@@ -286,9 +286,9 @@ def repeats_phrase(text: str) -> bool:
 
 
 def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> np.ndarray:
-    """Return which hypotheses equal their source except for white space and Unicode normalisation, bool ``[n]``."""
+    """Return which hypotheses look like their source, spaces and forms of letters apart, bool ``[n]``."""
     pairs = zip(hypotheses, sources, strict=True)
-    return np.array([source is not None and folded(text) == folded(source) for text, source in pairs], dtype=bool)
+    return np.array([source is not None and visible(text) == visible(source) for text, source in pairs], dtype=bool)
 
 
 def side_flags(
@@ -296,7 +296,7 @@ def side_flags(
 ) -> dict[str, np.ndarray]:
     """Return flags of hypotheses compared with their references and sources, bool ``[n]``.
 
-    ``copied``: the hypothesis equals its source except for white space. ``untranslated``: it is in the language of its
+    ``copied``: the hypothesis looks like its source, spaces apart. ``untranslated``: it is in the language of its
     source, by an identifier of languages or since nearly all letter bigrams are shared. ``off target``: its
     language or script differs from those of all its references (metrics for English set ``language`` instead).
 
