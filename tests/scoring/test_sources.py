@@ -94,6 +94,9 @@ def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode, blank):
     for sides in ((REFERENCES, None), (None, SOURCES)):  # one that none has was not given
         counts = scorer.score(HYPOTHESES, *sides).counts
         assert ("fallback" in counts) == (mode == ("source" if sides[1] is None else "reference"))
+    for row, name in ((1, "a batch without references"), (3, "a batch without sources")):  # but listed
+        counts = scorer.score([HYPOTHESES[row]], [references[row]], [sources[row]]).counts
+        assert ("fallback" in counts) == (row in fallen), name
     kinds = "reference+source", "reference", "source"
     ways = [kinds[side] for side in ((0, 1, 2) if mode == "both" else (1, 2))]
     for given, names in (((REFERENCES, None), kinds[1:2]), ((None, SOURCES), kinds[2:]), ((references, sources), ways)):
@@ -338,7 +341,8 @@ def test_reranking_by_the_source_and_beside_other_candidates(scorer_of, matching
     assert lacking.choices[0].utilities == pytest.approx(among[0].utilities, abs=1e-6)
     assert lacking.counts == {"fallback": 1}
     assert lacking.signature.entries["mbr"] == "others+source"
-    with pytest.raises(InputError, match="Expected a source in segment 1, since `mode` is"):
+    assert "fallback" not in scorer_of(mode="both", matching=matching, fallback=True).mbr(candidates).counts
+    with pytest.raises(InputError, match="Expected a source for each hypothesis, since `mode` is .* or list"):
         source.mbr(candidates)
     with pytest.raises(InputError, match="compares with references alone"):
         plain.mbr(candidates, sources=sources)

@@ -49,6 +49,9 @@ def reworded_errors(reword: Callable[[str], str]) -> Iterator[None]:
         raise InputError(message) from error
 
 
+Places = tuple[str | None, str | None]
+
+
 class SourcedReferences(tuple[str, ...]):
     """References of a hypothesis, possibly none, together with its source.
 
@@ -59,12 +62,15 @@ class SourcedReferences(tuple[str, ...]):
     """
 
     source: str | None
-    places: tuple[str, str]
+    places: Places
 
     def __new__(
-        cls, references: Sequence[str] = (), source: str | None = None, places: tuple[str, str] = ("", "")
+        cls, references: Sequence[str] = (), source: str | None = None, places: Places = ("", "")
     ) -> SourcedReferences:
-        """Create it from references, a source (a blank one is ignored), and their locations in files, for errors."""
+        """Create it from references, a source (a blank one is ignored), and their locations in the input.
+
+        A location is ``None`` in lists, which have no name for errors, and ``""`` if the input has no such side.
+        """
         result = super().__new__(cls, references)
         result.places = places
         result.source = source if source is not None and legible(source) else None
@@ -96,7 +102,8 @@ def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[Sou
             other = f", or set `fallback` to true to use the {present[0]} instead" if present else ""
             raise NoReferenceError(f"Expected a {what} {_lacking(given, number, missing[0], mode)}{other}.")
         used = present if missing else wanted
-        compared.append(SourcedReferences(texts if "reference" in used else (), source if "source" in used else None))
+        sides = (texts if "reference" in used else (), source if "source" in used else None)
+        compared.append(SourcedReferences(*sides, getattr(given, "places", ("", ""))))
     return compared
 
 
@@ -122,7 +129,7 @@ def _lacking(given: Sequence[str], number: int, side: str, mode: str) -> str:
     if place := places[side == "source"]:
         return f"in {place}, {why} got none: give one"
     if any(places):
-        return f"for each hypothesis, {why} got none: name their file (--{side}s) or column (--{side}-column)"
+        return f"for each hypothesis, {why} got none: name their file (--{side}s), column (--{side}-column) or list"
     return f"for each hypothesis, {why} number {number} has none: give one"
 
 

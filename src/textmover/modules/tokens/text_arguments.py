@@ -52,7 +52,8 @@ def normalize_references(
                 )
     # Drop empty references, unless all are empty.
     nonempty = [tuple(filter(legible, texts)) or texts if len(texts) > 1 else texts for texts in grouped]
-    places = [getattr(one, "places", ("", "")) for one in listed]
+    unnamed = ("" if references is None else None, "" if sources is None else None)
+    places = [getattr(one, "places", unnamed) for one in listed]
     return list(map(SourcedReferences, nonempty, aligned, places))
 
 
@@ -66,8 +67,8 @@ def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[SourcedReference
             )
     whole = [(*pair, None)[:3] for pair in pairs]
     hypotheses, references, sources = ([one[side] for one in whole] for side in range(3))
-    sourced = any(one is not None for one in sources)
-    return hypotheses, normalize_references(hypotheses, references, sources if sourced else None)
+    first, second = (side if any(one is not None for one in side) else None for side in (references, sources))
+    return hypotheses, normalize_references(hypotheses, references if second is None else first, second)
 
 
 def listed_texts(texts: object, name: str) -> list[Any]:

@@ -367,12 +367,13 @@ def _nearly_copied(one: str, other: str) -> bool:
 def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:
     """Return which segments lack a reference or source that the metric reads, so the other replaces it, bool ``[n]``.
 
-    If the metric reads both, one that no segment has does not count as missing.
+    If the metric reads both, one that the input does not have for any segment does not count as missing.
     """
     mode = getattr(metric, "mode", "reference")
     lacking = np.array([(not one, one.source is None) for one in compared], dtype=bool).reshape(-1, 2)
     lacking &= (mode != "source", mode != "reference")
-    return np.any(lacking & ~lacking.all(axis=0) if mode == "both" else lacking, axis=1)
+    given = np.array([[place != "" for place in one.places] for one in compared], dtype=bool).reshape(-1, 2)
+    return np.any(lacking & (given | ~lacking.all(axis=0)) if mode == "both" else lacking, axis=1)
 
 
 def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
