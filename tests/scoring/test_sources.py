@@ -76,11 +76,12 @@ def test_the_combination_holds_whatever_the_scale_of_the_scores(scorer_of, tmp_p
             assert scores == pytest.approx(scale * found + offset, abs=1e-5), name
 
 
+@pytest.mark.parametrize("blank", [" ", "\ufeff \u200b\n"])  # neither can be seen
 @pytest.mark.parametrize("mode", ["reference", "source", "both"])
-def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode):
+def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode, blank):
     scorer = scorer_of(mode=mode, fallback=True)
-    references = [REFERENCES[0], None, [" "], REFERENCES[3]]
-    sources = [SOURCES[0], SOURCES[1], SOURCES[2], None]
+    references = [REFERENCES[0], None, [blank], REFERENCES[3]]
+    sources = [SOURCES[0], SOURCES[1], SOURCES[2], None if blank == " " else blank]
     found = scorer.score(HYPOTHESES, references, sources).scores
     plain = scorer_of()
     first, second = plain.score(HYPOTHESES, REFERENCES).scores, 0.8 * plain.score(HYPOTHESES, SOURCES).scores + 0.1
@@ -93,6 +94,9 @@ def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode):
     for sides in ((REFERENCES, None), (None, SOURCES)):  # one that none has was not given
         counts = scorer.score(HYPOTHESES, *sides).counts
         assert ("fallback" in counts) == (mode == ("source" if sides[1] is None else "reference"))
+    for row, name in ((1, "a batch without references"), (3, "a batch without sources")):  # but listed
+        counts = scorer.score([HYPOTHESES[row]], [references[row]], [sources[row]]).counts
+        assert ("fallback" in counts) == (row in fallen), name
     kinds = "reference+source", "reference", "source"
     ways = [kinds[side] for side in ((0, 1, 2) if mode == "both" else (1, 2))]
     for given, names in (((REFERENCES, None), kinds[1:2]), ((None, SOURCES), kinds[2:]), ((references, sources), ways)):
@@ -124,6 +128,8 @@ def test_the_module_compares_what_its_scorer_compares(scorer_of, mode):
         ({"mode": "both"}, None, SOURCES, "a reference .* 'both', but number 1 has none: give one, or set `fallback`"),
         ({"mode": "both"}, REFERENCES, [*SOURCES[:2], " ", "a"], "a source for each .* number 3 has none"),
         ({"mode": "source"}, None, SOURCES[:3], "as many sources as hypotheses, but got 3 for 4"),
+        ({"mode": "both"}, [*REFERENCES, ["a"]], SOURCES, "as many references as hypotheses, but got 5 for 4"),
+        ({"mode": "both"}, REFERENCES[:3], SOURCES, "as many references as hypotheses, but got 3 for 4"),
         ({"mode": "source"}, None, [1, *SOURCES[1:]], "strings, but got int in segment 1"),
         ({}, REFERENCES, SOURCES, "compares with references alone: set `mode` to source or both"),
         ({"mode": "source"}, None, None, "references, but they are missing: .* `sources` for a metric that compares"),
@@ -351,7 +357,8 @@ def test_reranking_by_the_source_and_beside_other_candidates(scorer_of, matching
     assert lacking.choices[0].utilities == pytest.approx(among[0].utilities, abs=1e-6)
     assert lacking.counts == {"untranslated": 1, "fallback": 1}  # "she sells books" of "books to buy"
     assert lacking.signature.entries["mbr"] == "others+source"
-    with pytest.raises(InputError, match="Expected a source in segment 1, since `mode` is"):
+    assert "fallback" not in scorer_of(mode="both", matching=matching, fallback=True).mbr(candidates).counts
+    with pytest.raises(InputError, match="Expected a source for each hypothesis, since `mode` is .* or list"):
         source.mbr(candidates)
     with pytest.raises(InputError, match="compares with references alone"):
         plain.mbr(candidates, sources=sources)

@@ -116,14 +116,13 @@ def _compared(
             texts += [_text(text_of_list, column, label) for text_of_list in cell]
         elif not is_missing(cell):
             raise _no_text(cell, column, label)
-    nonempty = [reference for reference in texts if reference.strip()] if len(columns) > 1 else texts
     if source is None:
-        if not (nonempty or texts):
+        if not texts:
             raise _no_text(row[0], " or ".join(columns), label)
-        return SourcedReferences(nonempty or texts)
+        return SourcedReferences(texts)
     first, second = (one and f"column {one!r} of row {label!r}" for one in (" or ".join(columns), source))
     source_text = None if is_missing(text) else _text(text, source, label)
-    return SourcedReferences(nonempty or texts, source_text, (first, second))
+    return SourcedReferences(texts, source_text, (first, second))
 
 
 def _text(cell: Any, column: str, label: object) -> str:

@@ -13,6 +13,7 @@ from textmover.readers.lines import ProgressTracked, check_once, display_path, i
 from textmover.readers.segments import TableRow, as_number, check_columns, named_fields, quoted_value, read_rows
 from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, SourcedReferences
+from textmover.types.word_splitting import legible
 
 
 class Candidates(NamedTuple):
@@ -40,7 +41,7 @@ class Candidates(NamedTuple):
                 raise InputError(
                     f"Expected at least one {what} in {self.place}, but got none: add one or leave the segment out."
                 )
-        blank = next((place for place, text in enumerate(self.references or (), start=1) if not text.strip()), None)
+        blank = next((place for place, text in enumerate(self.references or (), start=1) if not legible(text)), None)
         if blank is not None:
             raise InputError(
                 f"Expected references with text in {self.place}, but number {blank} is empty: remove it and its weight."

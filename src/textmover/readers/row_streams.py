@@ -13,7 +13,7 @@ from textmover.readers.lines import LineError, ProgressTracked, check_once, disp
 from textmover.readers.segments import TableRow, check_columns, named_fields, read_rows
 from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, NoReferenceError, SourcedReferences
-from textmover.types.word_splitting import is_unicode
+from textmover.types.word_splitting import is_unicode, legible
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class TextFiles(_Reading):
         with contextlib.closing(zip_lines(self.paths, self._position)) as rows:
             for number, lines in enumerate(rows, start=1):
                 texts = [line for line in lines if type(line) is str]
-                several = [text for text in texts[systems : systems + len(self.references)] if text.strip()]
+                several = list(filter(legible, texts[systems : systems + len(self.references)]))
                 places = first and f"line {number} of {first}", second and f"line {number} of {second}"
                 references = SourcedReferences(several, texts[-1] if self.source and texts else None, places)
                 enough = references or (references.source is not None and self.source_suffices)

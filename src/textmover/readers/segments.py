@@ -19,7 +19,7 @@ from textmover.readers.csv_and_jsonl import named, other_separator
 from textmover.readers.lines import STANDARD_INPUT, Position, display_path, iter_lines, usable
 from textmover.readers.tables import MemoryTable, is_table, open_tables
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
-from textmover.types.word_splitting import is_unicode
+from textmover.types.word_splitting import is_unicode, legible
 
 NO_GROUP = "(empty)"  # group of an empty cell
 LARGEST = 1e15  # limit of ratings and scores: statistics and losses square them in single precision
@@ -305,7 +305,7 @@ class TableRow(NamedTuple):
             value = self.cells.get(column)
             cell = value if isinstance(value, list) else [value]
             texts += [self._checked_text(column, text) for text in cell if text is not None]
-        found = tuple(text for text in texts if text.strip())
+        found = tuple(filter(legible, texts))
         if not found:
             raise self.lacking("reference", *columns)
         return found

@@ -350,8 +350,10 @@ def _checked_sets(candidates: Any, references: Any, weights: Any, sources: Any) 
     for place, (texts, compared, masses, source) in enumerate(zip(groups, *lists.values(), strict=True), 1):
         compared = None if references is None else _group(compared, "references", place)
         masses = None if weights is None else tuple(map(as_number, listed_texts(masses, "weights")))
-        position = f"segment {place}"
-        sets.append(Candidates(texts, compared, masses, place=position, source=source, source_place=position).checked())
+        position, of_source = f"segment {place}", "" if sources is None else f"segment {place}"
+        sets.append(
+            Candidates(texts, compared, masses, place=position, source=source, source_place=of_source).checked()
+        )
     # Check that all are texts, and valid Unicode.
     all_texts = [(*group.texts, *(group.references or ())) for group in sets]
     normalize_references([group.texts[0] for group in sets], all_texts, sources)

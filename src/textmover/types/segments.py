@@ -12,6 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from textmover.types.display import MOST_ROWS, Shown, View, fixed, plural
+from textmover.types.word_splitting import legible
 
 
 class InputError(ValueError):
@@ -48,6 +49,9 @@ def reworded_errors(reword: Callable[[str], str]) -> Iterator[None]:
         raise InputError(message) from error
 
 
+Places = tuple[str | None, str | None]
+
+
 class SourcedReferences(tuple[str, ...]):
     """References of a hypothesis, possibly none, together with its source.
 
@@ -58,15 +62,18 @@ class SourcedReferences(tuple[str, ...]):
     """
 
     source: str | None
-    places: tuple[str, str]
+    places: Places
 
     def __new__(
-        cls, references: Sequence[str] = (), source: str | None = None, places: tuple[str, str] = ("", "")
+        cls, references: Sequence[str] = (), source: str | None = None, places: Places = ("", "")
     ) -> SourcedReferences:
-        """Create it from references, a source (a blank one is ignored), and their locations in files, for errors."""
+        """Create it from references, a source (a blank one is ignored), and their locations in the input.
+
+        A location is ``None`` in lists, which have no name for errors, and ``""`` if the input has no such side.
+        """
         result = super().__new__(cls, references)
         result.places = places
-        result.source = source if source is not None and source.strip() else None
+        result.source = source if source is not None and legible(source) else None
         return result
 
     @property
@@ -87,7 +94,7 @@ def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[Sou
     compared = []
     for number, given in enumerate(references, start=1):
         source = getattr(given, "source", None)
-        texts = tuple(given) if blank_counts else tuple(text for text in given if text.strip())
+        texts = tuple(given) if blank_counts else tuple(filter(legible, given))
         present = [name for name, one in (("reference", texts), ("source", source)) if one]
         missing = [name for name in wanted if name not in present]
         if missing and not (fallback and present):
@@ -95,7 +102,8 @@ def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[Sou
             other = f", or set `fallback` to true to use the {present[0]} instead" if present else ""
             raise NoReferenceError(f"Expected a {what} {_lacking(given, number, missing[0], mode)}{other}.")
         used = present if missing else wanted
-        compared.append(SourcedReferences(texts if "reference" in used else (), source if "source" in used else None))
+        sides = (texts if "reference" in used else (), source if "source" in used else None)
+        compared.append(SourcedReferences(*sides, getattr(given, "places", ("", ""))))
     return compared
 
 
@@ -121,7 +129,7 @@ def _lacking(given: Sequence[str], number: int, side: str, mode: str) -> str:
     if place := places[side == "source"]:
         return f"in {place}, {why} got none: give one"
     if any(places):
-        return f"for each hypothesis, {why} got none: name their file (--{side}s) or column (--{side}-column)"
+        return f"for each hypothesis, {why} got none: name their file (--{side}s), column (--{side}-column) or list"
     return f"for each hypothesis, {why} number {number} has none: give one"
 
 

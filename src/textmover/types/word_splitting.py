@@ -88,6 +88,11 @@ def legible(text: str) -> str:
     return text if text[:1].isalnum() or any(unicodedata.category(one) not in INVISIBLE for one in text) else ""
 
 
+def visible(text: str) -> str:
+    """Return the visible characters of a text in Unicode NFKC, so that texts that look the same are equal."""
+    return "".join(one for one in unicodedata.normalize("NFKC", text) if unicodedata.category(one) not in INVISIBLE)
+
+
 def folded(text: str) -> str:
     """Return a text in Unicode NFC with single spaces."""
     return " ".join(unicodedata.normalize("NFC", text).split())

@@ -37,10 +37,10 @@ def files(write, tmp_path):
     for name, lines in columns.items():
         write(f"{name}.txt", lines)
     first, second, third = zip(*columns.values(), strict=True)
-    gap = (*second[:2], "", second[3])
+    gap = (*second[:2], "\u2060", second[3])  # invisible
     for name, rows in (("table.csv", (first, second, third)), ("gaps.csv", (first, gap, third))):
         write(name, map(",".join, [columns, *rows]))
-    write("blank.txt", [SOURCES[0], " ", SOURCES[2]])
+    write("blank.txt", [SOURCES[0], "\ufeff\u200b", SOURCES[2]])
     return tmp_path
 
 

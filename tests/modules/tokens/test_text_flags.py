@@ -259,8 +259,14 @@ def test_a_hypothesis_in_the_language_of_its_source_is_told_from_a_translation()
 
 
 def test_other_forms_of_the_same_letters_are_a_copy():
-    found = side_flags(["Cafe\u0301  ist gut.", "Cafe ist gut."], [SourcedReferences((), "Caf\u00e9 ist gut.")] * 2)
-    assert found["copied"].tolist() == [True, False]
+    copies = [
+        "Cafe\u0301  ist gut.",
+        "Caf\u00e9 ist gut.\u200b",
+        "\ufeffCaf\u00e9 ist gut\uff0e",
+        "Ca\u00adf\u00e9\u200bist gut.",
+    ]
+    found = side_flags([*copies, "Cafe ist gut."], [SourcedReferences((), "Caf\u00e9 ist gut.")] * 5)
+    assert found["copied"].tolist() == [True] * 4 + [False]
 
 
 def test_a_hypothesis_in_another_language_than_its_reference_is_told():

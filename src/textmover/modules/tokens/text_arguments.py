@@ -32,14 +32,14 @@ def normalize_references(
     aligned = [getattr(one, "source", None) for one in listed] if sources is None else listed_texts(sources, "sources")
     if sources is not None and len(aligned) != len(hypotheses):
         raise InputError(f"Expected as many sources as hypotheses, but got {len(aligned)} for {len(hypotheses)}.")
-    # A value that is neither a text nor a list is kept here and rejected below with its position.
-    lists = (() if one is None and source is not None else one for one, source in zip(listed, aligned, strict=False))
-    grouped = [(one,) if isinstance(one, str) or not lists_texts(one) else tuple(one) for one in lists]
-    if len(hypotheses) != len(grouped):
+    if len(hypotheses) != len(listed):
         raise InputError(
-            f"Expected as many references as hypotheses, but got {len(grouped)} for "
+            f"Expected as many references as hypotheses, but got {len(listed)} for "
             f"{plural(len(hypotheses), 'hypothesis', 'hypotheses')}: give each its reference or a list of them."
         )
+    # A value that is neither a text nor a list is kept here and rejected below with its position.
+    lists = (() if one is None and source is not None else one for one, source in zip(listed, aligned, strict=True))
+    grouped = [(one,) if isinstance(one, str) or not lists_texts(one) else tuple(one) for one in lists]
     for position, (hypothesis, texts) in enumerate(zip(hypotheses, grouped, strict=True)):
         if not texts and sources is None and aligned[position] is None:
             raise InputError(
@@ -56,8 +56,9 @@ def normalize_references(
                     f"Expected Unicode text, but got half a surrogate pair in segment {position + 1}: {REPAIR}."
                 )
     # Drop empty references, unless all are empty.
-    nonempty = [tuple(one for one in texts if legible(one)) or texts if len(texts) > 1 else texts for texts in grouped]
-    places = [getattr(one, "places", ("", "")) for one in listed]
+    nonempty = [tuple(filter(legible, texts)) or texts if len(texts) > 1 else texts for texts in grouped]
+    unnamed = ("" if references is None else None, "" if sources is None else None)
+    places = [getattr(one, "places", unnamed) for one in listed]
     return list(map(SourcedReferences, nonempty, aligned, places))
 
 
@@ -71,8 +72,8 @@ def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[SourcedReference
             )
     whole = [(*pair, None)[:3] for pair in pairs]
     hypotheses, references, sources = ([one[side] for one in whole] for side in range(3))
-    sourced = any(one is not None for one in sources)
-    return hypotheses, normalize_references(hypotheses, references, sources if sourced else None)
+    first, second = (side if any(one is not None for one in side) else None for side in (references, sources))
+    return hypotheses, normalize_references(hypotheses, references if second is None else first, second)
 
 
 def listed_texts(texts: object, name: str) -> list[Any]:

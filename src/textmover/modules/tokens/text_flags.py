@@ -18,7 +18,7 @@ from textmover.files import file_sha256
 from textmover.lazy import new_lock
 from textmover.modules.encoder.conversion_cache import build, cached
 from textmover.types import InputError, SourcedReferences
-from textmover.types.word_splitting import ENGLISH, SCRIPTS, ascii_words, folded
+from textmover.types.word_splitting import ENGLISH, SCRIPTS, ascii_words, visible
 
 if TYPE_CHECKING:
     from textmover.types import TokenBatch
@@ -279,9 +279,9 @@ def repeats_phrase(text: str) -> bool:
 
 
 def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> np.ndarray:
-    """Return which hypotheses equal their source except for white space and Unicode normalisation, bool ``[n]``."""
+    """Return which hypotheses look like their source, spaces and forms of letters apart, bool ``[n]``."""
     pairs = zip(hypotheses, sources, strict=True)
-    return np.array([source is not None and folded(text) == folded(source) for text, source in pairs], dtype=bool)
+    return np.array([source is not None and visible(text) == visible(source) for text, source in pairs], dtype=bool)
 
 
 def side_flags(
@@ -289,7 +289,7 @@ def side_flags(
 ) -> dict[str, np.ndarray]:
     """Return flags of hypotheses compared with their references and sources, bool ``[n]``.
 
-    ``copied``: the hypothesis equals its source except for white space. ``untranslated``: it is in the language of its
+    ``copied``: the hypothesis looks like its source, spaces apart. ``untranslated``: it is in the language of its
     source, by an identifier of languages or since nearly all letter bigrams are shared. ``off target``: its
     language or script differs from those of all its references (metrics for English set ``language`` instead).
 
@@ -360,12 +360,13 @@ def _nearly_copied(one: str, other: str) -> bool:
 def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:
     """Return which segments lack a reference or source that the metric reads, so the other replaces it, bool ``[n]``.
 
-    If the metric reads both, one that no segment has does not count as missing.
+    If the metric reads both, one that the input does not have for any segment does not count as missing.
     """
     mode = getattr(metric, "mode", "reference")
     lacking = np.array([(not one, one.source is None) for one in compared], dtype=bool).reshape(-1, 2)
     lacking &= (mode != "source", mode != "reference")
-    return np.any(lacking & ~lacking.all(axis=0) if mode == "both" else lacking, axis=1)
+    given = np.array([[place != "" for place in one.places] for one in compared], dtype=bool).reshape(-1, 2)
+    return np.any(lacking & (given | ~lacking.all(axis=0)) if mode == "both" else lacking, axis=1)
 
 
 def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:

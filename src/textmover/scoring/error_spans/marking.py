@@ -29,7 +29,7 @@ from textmover.types import (
     compared_texts,
     plural,
 )
-from textmover.types.word_splitting import APOSTROPHES
+from textmover.types.word_splitting import APOSTROPHES, legible
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
@@ -150,7 +150,7 @@ def _marked(
         flagged |= {name for name, marked in side_marks.items() if marked[row]}
         flagged |= set() if reference_odds else {"unreferenced"}
         flagged |= {"off target"} if foreign[row] else set()
-        empty = is_punctuation(text, 0, len(text)) or not any(other.strip() for other in texts.texts)
+        empty = is_punctuation(text, 0, len(text)) or not any(map(legible, texts.texts))
         flagged |= {"empty"} if empty else set()
         bare = lacks_words(text, texts.texts) or bool(foreign[row])
         marked_texts.append(_errors(text, words[row], chosen, scale.thresholds, tuple(sorted(flagged)), bare))
