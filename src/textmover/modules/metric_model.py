@@ -211,9 +211,7 @@ class MetricModel(EncoderMetric):
 
     def text_features(self, batch: TokenBatch) -> TokenEmbeddings | None:
         """Return token vectors ready for matching; ``None`` if centring uses the whole batch."""
-        if self.config.centering == "batch":
-            return None
-        return self._features(self.token_vectors(batch), batch)
+        return None if self.config.centering == "batch" else self._features(self.token_vectors(batch), batch)
 
     def pair_scores(self, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch) -> PairScores:
         """Score the pairs (hypothesis ``i``, reference ``i``), with gradients.
@@ -241,8 +239,8 @@ class MetricModel(EncoderMetric):
             values, flags = self.pair_values(hypotheses, references)
             values = values if self.baseline is None else self.baseline(values)
             sides = dict(zip(("recall", "precision", "f"), values.unbind(dim=1), strict=True))
-            score = super().on_scale(sides[self.config.score])
-            return PairScores(score, **(sides if self.matching.has_sides else {}), flags=flags)
+            told = sides if self.matching.has_sides else {}
+            return PairScores(super().on_scale(sides[self.config.score]), **told, flags=flags)
 
     def forward(
         self, hypotheses: TokenBatch, references: TokenBatch | None = None, sources: TokenBatch | None = None
@@ -250,10 +248,10 @@ class MetricModel(EncoderMetric):
         """Score hypotheses against references, sources, or if both are given what ``mode`` selects, with gradients."""
         if sources is not None:
             self.check_sources()
-            if references is None or self.mode != "reference":
-                references = references if self.mode == "both" else None
-                first = None if references is None else self.pair_scores(hypotheses, references)
-                return self.combined(first, self.pair_scores(hypotheses, sources))
+            references = None if self.mode == "source" else references
+        if sources is not None and (references is None or self.mode == "both"):
+            first = None if references is None else self.pair_scores(hypotheses, references)
+            return self.combined(first, self.pair_scores(hypotheses, sources))
         if references is None:
             raise InputError("Expected references, sources or both, but got neither: give one of them.")
         return self.pair_scores(hypotheses, references)
