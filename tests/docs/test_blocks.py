@@ -134,15 +134,33 @@ def test_commands(page, embedded, tmp_path, commands):
             shell(block, command, clone, commands)
         if block.language == "python":
             (clone / "block.py").write_text(block.text, encoding="utf-8")
-            shell(block, "python block.py", clone, commands)
+            said = shell(block, "python block.py", clone, commands)
         elif RUNS_ON in block.text:
-            interrupted(block, clone, commands)
+            said = interrupted(block, clone, commands)
         else:
-            shell(block, block.text, clone, commands, " ".join(block.values("run with")))
+            said = shell(block, block.text, clone, commands, " ".join(block.values("run with")))
+        if shown := output_of(block, PAGES[page]):
+            assert prints(said, shown), f"{block}: Expected to print\n{shown}\nbut it printed\n{said}"
 
 
-def shell(block: Block, text: str, clone: Path, commands: Path, options: str = "") -> None:
-    """Run a block as it is written; every command of ours gets the options."""
+def output_of(block: Block, blocks: list[Block]) -> str:
+    """The text that a page shows right below a block as what it prints; empty if there is none."""
+    following = block.line + block.text.count("\n") + 3
+    return next((one.text for one in blocks if one.language == "text" and one.line == following), "")
+
+
+NUMBER = r"\d+\.\d{4,}"
+
+
+def prints(said: str, shown: str) -> bool:
+    """Whether a text is among what was printed, apart from the last digits of numbers, which differ by machine."""
+    found = re.search(f"({NUMBER})".join(map(re.escape, re.split(NUMBER, shown))), said)
+    pairs = zip(found.groups() if found else (), re.findall(NUMBER, shown), strict=False)
+    return found is not None and all(abs(float(one) - float(other)) < 1e-4 for one, other in pairs)
+
+
+def shell(block: Block, text: str, clone: Path, commands: Path, options: str = "") -> str:
+    """Run a block as it is written, and return what it prints; every command of ours gets the options."""
     more = {"PRELOADED_OPTIONS": options, "TEXTMOVER_DATA": str(clone.parent / "data")}
     if re.search("openvino|onnxruntime", block.text):
         more["PRELOADED_ALL_BACKENDS"] = "yes"
@@ -157,6 +175,7 @@ def shell(block: Block, text: str, clone: Path, commands: Path, options: str = "
     said = ran.stdout.decode(errors="replace")
     assert ran.returncode == 0, f"{block}: exit code {ran.returncode} of\n{text}\n{said[-3000:]}"
     assert "Traceback (most recent call last)" not in without_workers_of_ray(said), f"{block}\n{said[-3000:]}"
+    return said
 
 
 def without_workers_of_ray(said: str) -> str:
@@ -173,8 +192,8 @@ def without_workers_of_ray(said: str) -> str:
     return "\n".join(line for lines in kept for line in lines)
 
 
-def interrupted(block: Block, clone: Path, commands: Path) -> None:
-    """Run a block until it says where it can be reached, and end it as Ctrl-C would."""
+def interrupted(block: Block, clone: Path, commands: Path) -> str:
+    """Run a block until it says where it can be reached, end it as Ctrl-C would, and return what it prints."""
     said = ""
     with subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", block.text], cwd=clone, env=environment(commands), text=True,
@@ -191,6 +210,15 @@ def interrupted(block: Block, clone: Path, commands: Path) -> None:
         said += process.stdout.read()
         assert process.wait(60) in (0, 130, -signal.SIGINT), f"{block}\n{said}"
     assert "Traceback" not in said, f"{block}\n{said}"
+    return said
+
+
+def test_pages_show_what_blocks_print():
+    shown = {page for page in PAGES for one in running(page, commands=True) if output_of(one, PAGES[page])}
+    assert shown == {"README.md", "docs/errors.md", "docs/quick-start.md"}
+    said = "Loading\n0.123456\na cat 1.5\n"
+    for shown, found in {"0.123401\na cat 1.5": True, "0.1231": False, "a cat 1.4": False, "a dog": False}.items():
+        assert prints(said, shown) is found
 
 
 def test_what_goes_wrong_in_a_block_is_found(tmp_path, commands):
