@@ -102,6 +102,21 @@ def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode):
         scorer.score(HYPOTHESES[:2], [["a"], []], ["b", None])
 
 
+@pytest.mark.parametrize("mode", ["reference", "source", "both"])
+def test_the_module_compares_what_its_scorer_compares(scorer_of, mode):
+    scorer = scorer_of(mode=mode, fallback=True)
+    metric, references = scorer.metric, [texts[0] for texts in REFERENCES]
+    sides = [(references, SOURCES), (None, SOURCES), (references, None)]
+    for given in sides:
+        batches = [None if texts is None else metric.tokenize(texts) for texts in (HYPOTHESES, *given)]
+        expected = scorer.score(HYPOTHESES, *given)
+        found = metric(*batches)
+        assert found.score.tolist() == pytest.approx(expected.scores.tolist(), abs=1e-6)
+        assert found.recall.tolist() == pytest.approx(expected.recall.tolist(), abs=1e-6)
+    with pytest.raises(InputError, match="compares with references alone"):
+        scorer_of().metric(*map(metric.tokenize, (HYPOTHESES, references, SOURCES)))
+
+
 @pytest.mark.parametrize(
     ("fields", "references", "sources", "message"),
     [

@@ -247,9 +247,9 @@ class MetricModel(EncoderMetric):
     def forward(
         self, hypotheses: TokenBatch, references: TokenBatch | None = None, sources: TokenBatch | None = None
     ) -> PairScores:
-        """Score hypotheses against references, sources, or both combined, with gradients."""
-        if sources is not None:
-            first = None if references is None else self.pair_scores(hypotheses, references)
+        """Score hypotheses against references, sources, or if both are given what ``mode`` selects, with gradients."""
+        if sources is not None and (references is None or self.combination is None or self.mode != "reference"):
+            first = None if references is None or self.mode == "source" else self.pair_scores(hypotheses, references)
             return self.combined(first, self.pair_scores(hypotheses, sources))
         if references is None:
             raise InputError("Expected references, sources or both, but got neither: give one of them.")
