@@ -228,7 +228,7 @@ def test_fields_of_a_preset_can_be_overridden_and_are_shown(tiny_encoder, scorer
             for one in (0, 1e4, "a", True)
         ),
         *(
-            ({"cache_bytes": one}, f"`cache_bytes` to be a number of at least 0, but got {one!r}")
+            ({"cache_bytes": one}, f"`cache_bytes` to be a number of bytes of at least 0, but got {one!r}")
             for one in (None, "1GB", float("nan"))
         ),
     ],

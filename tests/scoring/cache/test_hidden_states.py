@@ -241,11 +241,16 @@ def test_a_member_that_is_gone_is_not_held(load):
     assert list(memory._groups[0].encoders) == [second.metric.encoder]
 
 
-def test_auto_and_negative_bounds_are_refused(load):
+def test_auto_and_other_bounds_than_bytes_are_refused(load):
     with pytest.raises(InputError, match="`precision` to be named where metrics share their encoder"):
         load("twmd", memory=EncoderMemory(), precision="auto")
-    with pytest.raises(InputError, match="`limit` to be 0 bytes or more, but got -1"):
-        EncoderMemory(limit=-1)
+    for wrong in (-1, "1GB", None, True, float("nan")):
+        with pytest.raises(InputError, match=f"`limit` to be a number of bytes of at least 0, but got {wrong!r}"):
+            EncoderMemory(limit=wrong)
+        with pytest.raises(InputError, match=f"`folder_limit` to be .* but got {wrong!r}"):
+            EncoderMemory(folder_limit=wrong)
+        with pytest.raises(InputError, match=f"`limit` to be .* but got {wrong!r}"):
+            EncoderMemory().limit = wrong
 
 
 # --- on disk ----------------------------------------------------------------------------------------------------------

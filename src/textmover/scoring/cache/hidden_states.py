@@ -25,6 +25,7 @@ from textmover.safe_reading import expanded
 from textmover.scoring.cache.state_files import VERSIONS, StateFiles
 from textmover.scoring.cache.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
+from textmover.types.argument_checks import check_bytes
 from textmover.types.tokens import Ragged
 
 DIGEST = 16  # bytes of the hash of a text's tokens
@@ -57,9 +58,8 @@ class EncoderMemory:
     def __init__(
         self, limit: int = 1 << 30, *, folder: str | Path | None = None, folder_limit: int = 1 << 33, evict: bool = True
     ) -> None:
-        for name, value in (("limit", limit), ("folder_limit", folder_limit)):
-            if value < 0:
-                raise InputError(f"Expected `{name}` to be 0 bytes or more, but got {value}.")
+        check_bytes("limit", limit)
+        check_bytes("folder_limit", folder_limit)
         self._limit, self.folder_limit, self.evict = limit, folder_limit, evict
         self.folder = None if folder is None else expanded(folder)
         self.is_asleep = self.any_arithmetic = False  # the latter: share states under autocast too; for training
@@ -77,6 +77,7 @@ class EncoderMemory:
     @limit.setter
     def limit(self, limit: int) -> None:
         """Set the maximum size from now on."""
+        check_bytes("limit", limit)
         self._limit = limit
         for group in self._groups:
             group.cache.limit = limit

@@ -30,6 +30,7 @@ from textmover.scoring.engine.pair_results import (
 from textmover.scoring.engine.text_features import ENCODING, DeviceMemoryError, Reference, TextEncoding, TextTable
 from textmover.scoring.engine.threads import map_in_threads, worker_count
 from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural
+from textmover.types.argument_checks import check_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -71,8 +72,7 @@ class Engine(TextEncoding):
         cache: bool = True,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        if not (isinstance(cache_bytes, (int, float, np.number)) and cache_bytes >= 0):
-            raise InputError(f"Expected `cache_bytes` to be a number of at least 0, but got {cache_bytes!r}.")
+        check_bytes("cache_bytes", cache_bytes)
         super().__init__(metric, batch_tokens=batch_tokens, cache_bytes=cache_bytes if cache else 0)
         self._block = BLOCK
         self._warned: set[str] = set()
