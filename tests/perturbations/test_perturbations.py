@@ -182,7 +182,7 @@ def test_a_new_type_takes_its_helper_as_a_callable():
     assert perturb("We ran.", "neighbour", perturbations=new, severities=table).text == "WE RAN."
 
 
-@pytest.mark.parametrize(("name", "degree"), [("shout", 1), ("drop", 3), ("paraphrase", 1)])
+@pytest.mark.parametrize(("name", "degree"), [("shout", 1), ("drop", 3), ("paraphrase", 1), ("drop", True)])
 def test_unknown_names_list_the_choices(name, degree):
     with pytest.raises(ValueError, match=r"Expected `(type|degree)` to be one of .*(drop|4).*, but got"):
         perturb("A text.", name, degree)

@@ -135,7 +135,7 @@ def check_bytes(name: str, value: object) -> None:
 
 def check_choice(name: str, value: object, choices: Collection[object]) -> None:
     """Raise an :class:`InputError` that lists the choices unless ``value`` is one of them."""
-    if value not in choices:
+    if value not in choices or (isinstance(value, bool) and all(one is not value for one in choices)):
         raise InputError(f"Expected `{name}` to be one of {', '.join(map(repr, choices))}, but got {value!r}.")
 
 
