@@ -72,6 +72,11 @@ def test_logits_are_refused_with_the_way_out(tokenizer, ids, tiny_scorer, logits
     assert whole["textmover"] == pytest.approx(tiny_scorer.score(OUTPUTS, GOLDS).mean), "nothing is left of what failed"
 
 
+def test_rows_of_unlike_lengths_are_refused_with_the_way_out(tokenizer, ids, tiny_scorer):
+    with pytest.raises(InputError, match="Expected predictions to be rows of token ids of one length, .* with -100"):
+        compute_metrics(tokenizer, tiny_scorer)(EvalPrediction([[5, 6, 7], [5]], ids(GOLDS, -100)))
+
+
 def test_nothing_to_score(tokenizer, tiny_scorer):
     with pytest.raises(InputError, match="Expected predictions to score, but got none"):
         compute_metrics(tokenizer, tiny_scorer)(EvalPrediction(np.zeros((0, 3), int), np.zeros((0, 3), int)))

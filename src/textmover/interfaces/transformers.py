@@ -82,7 +82,12 @@ class ComputeMetrics:
 
     def _texts(self, predictions: Any, name: str) -> list[str]:
         ids = predictions[0] if isinstance(predictions, tuple) else predictions
-        array = np.asarray(ids.cpu() if hasattr(ids, "cpu") else ids)
+        try:
+            array = np.asarray(ids.cpu() if hasattr(ids, "cpu") else ids)
+        except ValueError as error:
+            raise InputError(
+                f"Expected {name} to be rows of token ids of one length, but got rows of several: pad them with -100."
+            ) from error
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
             raise InputError(
                 f"Expected {name} to be rows of token ids, but got {array.dtype} of shape {list(array.shape)}: use "
