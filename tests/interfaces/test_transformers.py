@@ -73,7 +73,7 @@ def test_logits_are_refused_with_the_way_out(tokenizer, ids, tiny_scorer, logits
 
 
 def test_rows_of_unlike_lengths_are_refused_with_the_way_out(tokenizer, ids, tiny_scorer):
-    with pytest.raises(InputError, match="Expected predictions to be rows of token ids of one length, .* with -100"):
+    with pytest.raises(InputError, match=r"Expected predictions to be rows of token ids of one length, .* with -100"):
         compute_metrics(tokenizer, tiny_scorer)(EvalPrediction([[5, 6, 7], [5]], ids(GOLDS, -100)))
 
 

@@ -247,7 +247,8 @@ def test_the_best_candidate_is_in_the_target_language(scorer_of):
         for fields in ({}, {"target_language": "en"})
     )
     assert (plain.texts, found.texts) == ([near], [ENGLISH])
-    assert (plain.counts, found.counts) == ({}, {"off target": 1})  # two candidates, neither of which is empty
+    assert plain.counts == {"untranslated": 1}
+    assert found.counts == {"untranslated": 1, "off target": 1}  # two candidates, neither of which is empty
 
 
 def test_every_word_outside_the_target_language_is_wrong(scorer_of, monkeypatch):
@@ -348,12 +349,24 @@ def test_reranking_by_the_source_and_beside_other_candidates(scorer_of, matching
         assert choice.utilities == pytest.approx(0.7 * other.utilities + 0.3 * alone.utilities, abs=1e-6)
     lacking = scorer_of(mode="both", matching=matching, fallback=True).mbr(candidates, sources=[None, sources[1]])
     assert lacking.choices[0].utilities == pytest.approx(among[0].utilities, abs=1e-6)
-    assert lacking.counts == {"fallback": 1}
+    assert lacking.counts == {"untranslated": 1, "fallback": 1}  # "she sells books" of "books to buy"
     assert lacking.signature.entries["mbr"] == "others+source"
     with pytest.raises(InputError, match="Expected a source in segment 1, since `mode` is"):
         source.mbr(candidates)
     with pytest.raises(InputError, match="compares with references alone"):
         plain.mbr(candidates, sources=sources)
+
+
+def test_mbr_flags_candidates_as_scores_flag_hypotheses(scorer_of):
+    english, german = ["She is in the hall.", "She was in the hall."], "Er ist nicht in der Halle."
+    sources = [german, german, None, german]
+    candidates = [[*english, german], [*english, "Sie ist in der Halle."], [*english, german], english]
+    found = scorer_of(mode="both", fallback=True).mbr(candidates, sources=sources)
+    assert found.counts == {"copied": 1, "untranslated": 1, "off target": 1, "fallback": 1}
+    judged = scorer_of().mbr([[*english, german], [german]], [english[:1], [german]])
+    assert judged.counts == {"off target": 1}
+    alone = scorer_of(mode="source").mbr([[*english, "Я в зале."]], sources=[german])
+    assert "off target" not in alone.counts  # not compared with one another
 
 
 def test_a_torchmetrics_metric_takes_sources(scorer_of):

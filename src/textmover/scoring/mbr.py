@@ -12,7 +12,7 @@ import torch
 
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.text_arguments import listed_texts, normalize_references
-from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_back
+from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_back, side_flags
 from textmover.readers.candidates import Candidates
 from textmover.readers.segments import as_number
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
@@ -181,13 +181,26 @@ def choose_each(
                 [plan.texts for plan in plans], [plan.pairs for plan in plans], on_progress
             )
         if counts is not None:
-            extra_counts = {"copied": sum(bool(plan.copied.any()) for plan in plans)}
+            extra_counts = _side_counts(block, sides, scorer.metric)
             few = [group for group in block if len(group.texts) < 2 + symmetric and not include_self]
             extra_counts["few candidates"] = sum(not (one.references or one.weights or one.source) for one in few)
             extra_counts[FALLBACK] = int(fell_back(scorer.metric, sides).sum())
-            counts.update(flagged + Counter(extra_counts))
+            counts.update(flagged | extra_counts)
         for plan, values in zip(plans, scores, strict=True):
             yield plan.choice(values, scorer.metric)
+
+
+def _side_counts(
+    block: Sequence[Candidates], sides: Sequence[SourcedReferences], metric: SegmentMetric
+) -> Counter[str]:
+    """Count segments by flags of candidates beside the source, and their references or else the other candidates."""
+    counts: Counter[str] = Counter()
+    for group, side in zip(block, sides, strict=True):
+        texts = list(dict.fromkeys(group.texts))
+        others = [side if group.references or not side else texts[:n] + texts[n + 1 :] for n in range(len(texts))]
+        flags = side_flags(texts, [SourcedReferences(one, side.source) for one in others], metric)
+        counts.update(name for name, marked in flags.items() if marked.any())
+    return counts
 
 
 def texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[SourcedReferences]]:
