@@ -21,7 +21,8 @@ from textmover.modules.devices import new_lock
 from textmover.modules.encoder.conversion_cache import build, cached
 from textmover.modules.tokens.weighting import ENGLISH
 from textmover.types import InputError, SourcedReferences, TokenBatch, TokenTrait
-from textmover.types.word_splitting import SCRIPTS, ascii_words, visible
+from textmover.types.segments import copied_sources
+from textmover.types.word_splitting import SCRIPTS, ascii_words
 
 MAX_SHARE = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
 
@@ -283,12 +284,6 @@ def repeats_phrase(text: str) -> bool:
         max(2 * (MIN_TIMES - 1) * phrase, len(units)) <= 2 * sum(map(operator.eq, units[phrase:], units))
         for phrase in range(1, min(LONGEST_PHRASE, len(units) // MIN_TIMES) + 1)
     )
-
-
-def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> np.ndarray:
-    """Return which hypotheses look like their source, spaces and forms of letters apart, bool ``[n]``."""
-    pairs = zip(hypotheses, sources, strict=True)
-    return np.array([source is not None and visible(text) == visible(source) for text, source in pairs], dtype=bool)
 
 
 def side_flags(
