@@ -342,7 +342,7 @@ def test_reranking_by_the_source_and_beside_other_candidates(scorer_of, matching
     assert lacking.counts == {"fallback": 1}
     assert lacking.signature.entries["mbr"] == "others+source"
     assert "fallback" not in scorer_of(mode="both", matching=matching, fallback=True).mbr(candidates).counts
-    with pytest.raises(InputError, match="Expected a source for each hypothesis, since `mode` is .* or list"):
+    with pytest.raises(InputError, match=r"Expected a source for each hypothesis, since `mode` is .* or list"):
         source.mbr(candidates)
     with pytest.raises(InputError, match="compares with references alone"):
         plain.mbr(candidates, sources=sources)
