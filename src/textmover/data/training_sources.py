@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from textmover.types import InputError, Segment, SourcedReferences, TokenBatch, compared_texts
+from textmover.types import InputError, Segment, SourcedReferences, TokenBatch
+from textmover.types.segments import judged_texts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -144,7 +145,7 @@ class RatedSource(Source[Segment]):
 
     def compared(self, items: Sequence[Segment]) -> list[SourcedReferences]:
         """Return references and source of segments, as the trained metric reads them."""
-        return compared_texts(self, [segment.compared for segment in items])
+        return judged_texts(self, items)
 
     def texts(self, item: Segment) -> tuple[str, ...]:
         """Return hypothesis and compared texts."""
