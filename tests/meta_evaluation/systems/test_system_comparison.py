@@ -58,6 +58,8 @@ def test_systems_that_no_test_tells_apart_share_a_rank():
 def test_ties_the_best_of_a_segment_and_the_largest_differences():
     found = compare_systems({"a": [0.5, 0.5, 0.5], "b": [0.505, 0.6, 0.4]}, samples=20, trials=10, tie=0.01)
     assert (found.pairs[0].wins, found.pairs[0].ties, found.pairs[0].losses) == (1, 1, 1)
+    found = compare_systems({"a": [0.3, 0.2, 80.1], "b": [0.4, 0.1, 80.2]}, samples=20, trials=10, tie=0.1)
+    assert found.pairs[0].ties == 3  # though .4 - .3 > .1 in floating point
     scores = {"a": [0, 0, 0, 0], "b": [0.1, 0.9, 0, 0.5], "c": [-0.6, 0, 0, 0.9]}
     found = compare_systems(scores, samples=20, trials=9)
     assert (found.differing(2), found.differing(9)) == ([1, 3], [1, 3, 0])
