@@ -78,6 +78,8 @@ def test_ties_the_best_of_a_segment_and_the_largest_differences():
         ({"a": [1.0, np.nan], "b": [1.0, 2.0]}, {}, "scores of a"),
         ({"a": [], "b": []}, {}, "at least one segment, but got none"),
         (made(), {"tie": -0.1}, "`tie` to be 0 or above"),
+        (made(), {"trials": 0}, "at least one trial, but got 0"),
+        (made(), {"trials": -1}, "at least one trial, but got -1"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(scores, options, said):
