@@ -284,8 +284,10 @@ def test_equal_ratings_to_train_on_are_no_matter_of_the_parts(ratings, tmp_path)
 
 
 def test_training_texts_are_distinct_and_at_most_as_many(ratings):
-    texts = read([ratings]).training_texts(10)
+    data = read([ratings])
+    texts, every = data.training_texts(10), data.training_texts(1000)
     assert len(texts) == len(set(texts)) == 10
+    assert data.training_texts(len(every) - 1)[-1] in every[-2:]  # and from all over the data
 
 
 def test_groups_of_segments(ratings):

@@ -31,6 +31,17 @@ MIN_SEGMENTS = 3  # minimum for a correlation
 LENGTH_CHUNK = 1024  # texts tokenised at a time to get their lengths
 
 
+def evenly_spread(items: Sequence[Item], most: int) -> list[Item]:
+    """Return up to ``most`` items from all over a sequence, which may be sorted.
+
+    Example:
+        >>> evenly_spread(range(7), 4)
+        [0, 1, 3, 5]
+    """
+    count = min(most, len(items))
+    return [items[place * len(items) // count] for place in range(count)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Batch:
     """Batch of items of one source."""

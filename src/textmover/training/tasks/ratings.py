@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from textmover.checkpoints.averaging import first_scores, fit_scale
-from textmover.data.training_sources import RatedSource, RatingBatch
+from textmover.data.training_sources import RatedSource, RatingBatch, evenly_spread
 from textmover.functional.losses import FEWEST, combined_loss, pearson_loss
 from textmover.meta_evaluation.statistics.correlation import (
     Correlation,
@@ -87,8 +87,7 @@ class RatingTask(Task[RatedSource]):
             )
         self.rating_mean.copy_(ratings.mean())
         self.rating_deviation.copy_(ratings.std())
-        step = max(1, len(segments) // CALIBRATION_SEGMENTS)
-        sample = segments[::step][:CALIBRATION_SEGMENTS]
+        sample = evenly_spread(segments, CALIBRATION_SEGMENTS)
         human = torch.from_numpy(self.source.ratings_of(sample))
         with autocast():
             if self.head is None:
