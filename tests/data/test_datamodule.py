@@ -176,10 +176,14 @@ def test_ratings_of_annotators_are_averaged(how, expected):
     assert data.segments[0].groups == {"prompt": "p0"}
 
 
-def test_an_annotator_who_never_differs_counts_as_the_mean():
-    rows = rated_by(["a", "b"], [lambda n: n, lambda n: 29])
+@pytest.mark.parametrize("always", [29, 0.7])
+def test_an_annotator_who_never_differs_counts_as_the_mean(always):
+    """A rounding error is no deviation: that of thirty times .7 is 1e-16."""
+    rows = rated_by(["a", "b"], [lambda n: n, lambda n: always])
     data = read(rows, rows, columns=BY, annotator="by", annotators="standardised")
-    assert np.corrcoef([one.score for one in data.segments], range(30))[0, 1] == pytest.approx(1)
+    found = [one.score for one in data.segments]
+    assert np.corrcoef(found, range(30))[0, 1] == pytest.approx(1)
+    assert np.mean(found) == pytest.approx(np.mean([row["score"] for row in rows]))
 
 
 def test_parts_are_held_back_by_a_column():
@@ -280,8 +284,10 @@ def test_equal_ratings_to_train_on_are_no_matter_of_the_parts(ratings, tmp_path)
 
 
 def test_training_texts_are_distinct_and_at_most_as_many(ratings):
-    texts = read([ratings]).training_texts(10)
+    data = read([ratings])
+    texts, every = data.training_texts(10), data.training_texts(1000)
     assert len(texts) == len(set(texts)) == 10
+    assert data.training_texts(len(every) - 1)[-1] in every[-2:]  # and from all over the data
 
 
 def test_groups_of_segments(ratings):

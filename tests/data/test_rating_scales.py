@@ -54,6 +54,13 @@ def test_files_on_one_scale_pass_whatever_lies_between_its_ends(one, other):
     assert on_one_scale(files, "same") == files
 
 
+@pytest.mark.parametrize("always", [2.0, 0.7, 3.3])
+def test_a_file_of_equal_ratings_has_no_scale_of_its_own(always):
+    for size in range(1, 20):  # the deviation of seven times .7 is 1e-16
+        with pytest.raises(InputError, match=r"those of flat\.tsv are all equal"):
+            on_one_scale({"flat.tsv": rated([always] * size)}, "per-file")
+
+
 def test_every_file_is_compared_with_every_other():
     # The first has most in common with both of the others, which have too little with each other.
     files = {"first": uniform(0, 3), "second": uniform(0, 1.7), "third": uniform(0, 5.2)}

@@ -191,6 +191,22 @@ def test_pearson_of_a_constant_is_one_without_a_gradient(dtype, level, count):
         assert (slope == 0).all()
 
 
+@each_loss
+@pytest.mark.parametrize("side", [0, 1])
+def test_one_nan_makes_the_loss_nan(loss, side):
+    given = draw(6)
+    given[side][2] = torch.nan
+    assert loss(*given).isnan()
+
+
+@each_loss
+def test_whole_numbers_are_ratings_like_any_others(loss):
+    scores, stars = draw(6, torch.float32)[0].requires_grad_(), torch.tensor([1, 5, 3, 3, 2, 4])
+    found, expected = loss(scores, stars), loss(scores, stars.float())
+    assert found.item() == expected.item()
+    assert torch.equal(*(torch.autograd.grad(one, scores)[0] for one in (found, expected)))
+
+
 # --- gradients and autocast -------------------------------------------------------------------------------------------
 
 

@@ -198,6 +198,37 @@ def test_a_run_in_python_resumes_exactly_without_naming_a_callback(tmp_path: Pat
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in unbroken.items())
 
 
+class Judged(pl.Callback):
+    """Keeps the step and the agreement of each validation."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, float]] = []
+
+    def on_validation_end(self, trainer: pl.Trainer, *_: object) -> None:
+        self.seen.append((trainer.global_step, float(trainer.callback_metrics["held-back/pearson"])))
+
+
+@pytest.mark.parametrize(("batches", "interval"), [(4, 4), (5, 2)], ids=["end of an epoch", "within one"])
+def test_a_checkpoint_that_was_written_before_a_validation_goes_on_with_it(tmp_path, tiny_encoder, batches, interval):
+    ratings, path = write_ratings(tmp_path / "ratings.tsv", 60), tmp_path / "four.ckpt"
+
+    def trained(start: Path | None = None, *callbacks: pl.Callback) -> tuple[list[tuple[int, float]], int]:
+        pl.seed_everything(0, verbose=False)
+        limits = {
+            "max_epochs": 2,
+            "limit_train_batches": batches,
+            "val_check_interval": interval,
+            "num_sanity_val_steps": 0,
+        }
+        trainer = quiet_trainer(**limits, callbacks=[judged := Judged(), *callbacks])
+        trainer.fit(over(tiny_encoder, RatingsModule), rated(ratings, batch_size=8), ckpt_path=start, weights_only=True)
+        return judged.seen, trainer.global_step
+
+    unbroken, steps = trained(None, Rates(path))
+    assert (unbroken[0][0], steps) == (interval, 2 * batches)
+    assert trained(path) == ([one for one in unbroken if one[0] >= 4], steps)
+
+
 # --- other data -------------------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,8 @@ from textmover.modules.devices import evaluating
 from textmover.modules.encoder.encoder_identity import base_of
 from textmover.modules.encoder_parts import as_table, untrained
 from textmover.modules.metric_model import MetricModel
-from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric, compared_texts
+from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric
+from textmover.types.segments import judged_texts
 
 BATCH = 64  # rated segments per batch
 HEAD_FLAGS = ("error_head.graded", "error_head.fitted", "error_head.words")
@@ -196,7 +197,7 @@ def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refi
 
 def fit_scale(metric: Any, rated: Sequence[Segment], ratings: Tensor) -> None:
     """Fit the calibration head to ratings ``[n]`` on first references, then the combination with source scores."""
-    compared = compared_texts(metric, [one.compared for one in rated])
+    compared = judged_texts(metric, rated)
     rows = [row for row, one in enumerate(compared) if one] or list(range(len(rated)))
     pairs = [replace(rated[row], references=compared[row].texts[:1]) for row in rows]
     metric.fit_calibration(token_pairs(metric, pairs), ratings[rows])
@@ -207,7 +208,7 @@ def fit_scale(metric: Any, rated: Sequence[Segment], ratings: Tensor) -> None:
 @torch.no_grad()
 def side_scores(metric: Any, rated: Sequence[Segment]) -> tuple[Tensor, Tensor]:
     """Return scores against first references and against sources, ``[n]`` each on the CPU; NaN if missing."""
-    compared = compared_texts(metric, [one.compared for one in rated])
+    compared = judged_texts(metric, rated)
     result = torch.full((2, len(rated)), torch.nan)
     sides = [one[:1] for one in compared], [one.texts[len(one) :] for one in compared]
     for scores, texts in zip(result, sides, strict=True):

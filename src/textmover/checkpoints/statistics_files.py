@@ -125,7 +125,7 @@ def take_statistics(metric: SegmentMetric, saved: dict[str, _SavedStatistic]) ->
                 "leave the file out."
             )
     if "idf" in saved and "idf_hypothesis" in current and "idf_hypothesis" not in saved:
-        saved["idf_hypothesis"] = saved["idf"]
+        saved = {**saved, "idf_hypothesis": saved["idf"]}
     before = {name: copy.deepcopy(one.state_dict()) for name, one in current.items()}
     try:
         _load_states(metric, saved)

@@ -144,7 +144,7 @@ class TrainingLoader(DataLoader[Any]):
 
     def state_dict(self) -> dict[str, int]:
         """Return the epoch and the number of its batches that were yielded."""
-        return dict(self._state)
+        return dict(self._restored or self._state)
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Restore a saved position for the next iteration, if that is of the same epoch."""

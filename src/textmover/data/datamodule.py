@@ -14,7 +14,7 @@ from textmover.data.batching import PartLoader, TrainingLoader
 from textmover.data.leakage import PairFile, segment_pairs, unread_columns, warn_of_shared, without_files
 from textmover.data.rating_scales import Annotators, Scales, beyond_range, on_one_scale, over_annotators, split_by_range
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, partition, share_note, split_held_back
-from textmover.data.training_sources import RatedSource, Source, Tokenize, check_judged, check_least
+from textmover.data.training_sources import RatedSource, Source, Tokenize, check_judged, check_least, evenly_spread
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import check_split, named_tables, rows_where
 from textmover.types import InputError, Segment
@@ -134,8 +134,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         """Return up to ``most`` distinct training texts, evenly spread over the data."""
         sources = self.sources.values()
         texts = list(dict.fromkeys(text for source in sources for item in source.items for text in source.texts(item)))
-        step = max(1, len(texts) // max(1, most))
-        return texts[::step][:most]
+        return evenly_spread(texts, most)
 
     def describe(self) -> dict[str, str]:
         """Describe the data for the model card."""

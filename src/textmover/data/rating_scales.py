@@ -64,8 +64,8 @@ def over_annotators(segments: Sequence[Segment], column: str, how: Annotators) -
         mean, deviation = values.mean(), values.std()
         for name in np.unique(names):
             scores = values[names == name]
-            spread = scores.std()
-            values[names == name] = mean + (deviation * (scores - scores.mean()) / spread if spread > 0 else 0.0)
+            z = (scores - scores.mean()) / scores.std() if np.ptp(scores) > 0 else 0.0
+            values[names == name] = mean + deviation * z
     by_text: dict[tuple[object, ...], list[tuple[Segment, float]]] = {}
     for segment, value in zip(segments, values.tolist(), strict=True):
         groups = {name: text for name, text in segment.groups.items() if name != column}
@@ -137,7 +137,7 @@ def beyond_range(segment: Segment, name: str, bounds: Sequence[float] | None) ->
 def _standardized(name: str, segments: Sequence[Segment], fitted_on: Sequence[Segment]) -> list[Segment]:
     ratings = _ratings(fitted_on) if fitted_on else np.zeros(1)
     mean, deviation = float(ratings.mean()), float(ratings.std())
-    if not deviation > 0:
+    if not np.ptp(ratings) > 0:
         raise InputError(f"Expected ratings that differ, but those of {name} are all equal: check the column.")
     return [replace(segment, score=(float(segment.score or 0.0) - mean) / deviation) for segment in segments]
 

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from textmover.types import InputError, Segment, SourcedReferences, TokenBatch, compared_texts
+from textmover.types import InputError, Segment, SourcedReferences, TokenBatch
+from textmover.types.segments import judged_texts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,6 +29,17 @@ Tokenize = Callable[[Sequence[str]], TokenBatch]  # the `tokenize` method of a m
 
 MIN_SEGMENTS = 3  # minimum for a correlation
 LENGTH_CHUNK = 1024  # texts tokenised at a time to get their lengths
+
+
+def evenly_spread(items: Sequence[Item], most: int) -> list[Item]:
+    """Return up to ``most`` items from all over a sequence, which may be sorted.
+
+    Example:
+        >>> evenly_spread(range(7), 4)
+        [0, 1, 3, 5]
+    """
+    count = min(most, len(items))
+    return [items[place * len(items) // count] for place in range(count)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +156,7 @@ class RatedSource(Source[Segment]):
 
     def compared(self, items: Sequence[Segment]) -> list[SourcedReferences]:
         """Return references and source of segments, as the trained metric reads them."""
-        return compared_texts(self, [segment.compared for segment in items])
+        return judged_texts(self, items)
 
     def texts(self, item: Segment) -> tuple[str, ...]:
         """Return hypothesis and compared texts."""

@@ -1,7 +1,7 @@
 """Losses of a batch of scores: against human ratings, by their order, and contrastive.
 
-Losses against ratings take two float vectors ``[B]`` and return a finite scalar with finite gradients, even if all
-ratings or all scores of the batch are equal.
+Losses against ratings take two vectors ``[B]``, the scores as floats, and return a finite scalar with finite gradients,
+even if all ratings or all scores of the batch are equal. A NaN among either makes the loss NaN.
 
 Ranking losses compare every segment with every other, in O(B²) time and memory. All ratings of a batch must be on one
 scale, so that their differences are meaningful. With ``batch_group`` set to a column of the data, a batch holds only
@@ -14,43 +14,41 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from textmover.functional._arguments import LOG_ZERO
 from textmover.types import InputError
 
 
-def mse_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Float[Tensor, ""]:
+def mse_loss(scores: Float[Tensor, " B"], ratings: Real[Tensor, " B"]) -> Float[Tensor, ""]:
     r"""Mean squared error :math:`\frac1B\sum_i (s_i - y_i)^2`.
 
     Example:
         >>> mse_loss(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 3.0]))
         tensor(2.)
     """
-    _check_vectors(scores, ratings)
-    return torch.nn.functional.mse_loss(scores, ratings)
+    return torch.nn.functional.mse_loss(scores, _checked_ratings(scores, ratings))
 
 
-def huber_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Float[Tensor, ""]:
+def huber_loss(scores: Float[Tensor, " B"], ratings: Real[Tensor, " B"]) -> Float[Tensor, ""]:
     r"""Squared error up to a distance of 1, linear beyond: mean of :math:`\min(\frac12 d^2, |d| - \frac12)`.
 
     Example:
         >>> huber_loss(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 3.0]))
         tensor(0.7500)
     """
-    _check_vectors(scores, ratings)
-    return torch.nn.functional.huber_loss(scores, ratings)
+    return torch.nn.functional.huber_loss(scores, _checked_ratings(scores, ratings))
 
 
-def pearson_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Float[Tensor, ""]:
+def pearson_loss(scores: Float[Tensor, " B"], ratings: Real[Tensor, " B"]) -> Float[Tensor, ""]:
     r"""One minus Pearson's correlation within the batch, in [0, 2]; 1 if scores or ratings are constant.
 
     Example:
         >>> pearson_loss(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 20.0, 30.0])).round(decimals=5)
         tensor(0.)
     """
-    _check_vectors(scores, ratings)
+    ratings = _checked_ratings(scores, ratings)
     x, y = scores - scores.mean(), ratings - ratings.mean()
     # A constant vector has a rounding error in float32; below this floor its direction is meaningless.
     floor = (16 * torch.finfo(scores.dtype).eps) ** 2
@@ -58,10 +56,10 @@ def pearson_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> F
     varies = (x_square > floor * scores.square().sum()) & (y_square > floor * ratings.square().sum())
     # Divide by each length separately, since the product of two small sums of squares could underflow.
     lengths = [torch.where(varies, square, 1.0).sqrt() for square in (x_square, y_square)]
-    return 1 - torch.where(varies, (x / lengths[0] * (y / lengths[1])).sum(), 0.0 * x.sum())
+    return 1 - torch.where(varies, (x / lengths[0] * (y / lengths[1])).sum(), 0.0 * (x.sum() + y.sum()))
 
 
-def pairwise_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Float[Tensor, ""]:
+def pairwise_loss(scores: Float[Tensor, " B"], ratings: Real[Tensor, " B"]) -> Float[Tensor, ""]:
     r"""Logistic ranking loss over all pairs of the batch, each weighted by the difference of its ratings.
 
     :math:`\sum_{y_i > y_j} (y_i - y_j)\,\log(1 + e^{-(s_i - s_j)}) \big/ \sum_{y_i > y_j} (y_i - y_j)`; 0 if all
@@ -71,15 +69,14 @@ def pairwise_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> 
         >>> pairwise_loss(torch.tensor([2.0, 0.0]), torch.tensor([1.0, 0.0]))
         tensor(0.1269)
     """
-    _check_vectors(scores, ratings)
-    gap = _differences(ratings).clamp(min=0)
+    gap = _differences(_checked_ratings(scores, ratings)).clamp(min=0)
     loss = torch.nn.functional.softplus(-_differences(scores))
     total = gap.sum()
     return (gap * loss).sum() / torch.where(total > 0, total, 1.0)
 
 
 def listwise_loss(
-    scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], *, temperature: float = 1.0
+    scores: Float[Tensor, " B"], ratings: Real[Tensor, " B"], *, temperature: float = 1.0
 ) -> Float[Tensor, ""]:
     r"""Cross entropy between the top-one probabilities of the ratings and of the scores (ListNet).
 
@@ -104,12 +101,11 @@ def listwise_loss(
         Cao et al. 2007, Learning to Rank: From Pairwise Approach to Listwise Approach (top one probability).
     """
     _check_number("temperature", temperature, positive=True)
-    _check_vectors(scores, ratings)
-    target = (ratings / temperature).softmax(dim=0)
+    target = (_checked_ratings(scores, ratings) / temperature).softmax(dim=0)
     return -(target * (scores / temperature).log_softmax(dim=0)).sum()
 
 
-def cosent_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], *, scale: float = 5.0) -> Float[Tensor, ""]:
+def cosent_loss(scores: Float[Tensor, " B"], ratings: Real[Tensor, " B"], *, scale: float = 5.0) -> Float[Tensor, ""]:
     r"""CoSENT: one soft maximum over the score differences of all pairs with different ratings.
 
     :math:`\log\bigl(1 + \sum_{y_i > y_j} e^{\gamma (s_j - s_i)}\bigr)`; 0 if all ratings are equal. Only the order of
@@ -132,13 +128,14 @@ def cosent_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], *, sc
         Huang et al. 2024, CoSENT: Consistent Sentence Embedding via Similarity Ranking (IEEE/ACM TASLP 32).
     """
     _check_number("scale", scale, positive=True)
-    _check_vectors(scores, ratings)
-    wrong = torch.where(_differences(ratings) > 0, -scale * _differences(scores), -torch.inf)
-    return torch.cat([scores.new_zeros(1), wrong.flatten()]).logsumexp(dim=0)  # the zero is the 1 of the formula
+    difference = _differences(_checked_ratings(scores, ratings))
+    wrong = torch.where(difference > 0, -scale * _differences(scores), -torch.inf)
+    zero = 0.0 * difference.sum()[None].to(scores)  # the 1 of the formula, NaN if a rating is
+    return torch.cat([zero, wrong.flatten()]).logsumexp(dim=0)
 
 
 def hinge_loss(
-    scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], *, gap: float = 1.0, margin: float = 1.0
+    scores: Float[Tensor, " B"], ratings: Real[Tensor, " B"], *, gap: float = 1.0, margin: float = 1.0
 ) -> Float[Tensor, ""]:
     r"""Margin ranking loss over the pairs with clearly different ratings.
 
@@ -169,11 +166,10 @@ def hinge_loss(
     """
     _check_number("gap", gap, positive=False)
     _check_number("margin", margin, positive=True)
-    _check_vectors(scores, ratings)
-    difference = _differences(ratings)
+    difference = _differences(_checked_ratings(scores, ratings))
     judged = (difference > 0) & (difference >= gap)
     shortfall = (margin - _differences(scores)).clamp(min=0)
-    return torch.where(judged, shortfall, 0.0).sum() / judged.sum().clamp(min=1)
+    return torch.where(judged, shortfall, 0.0 * difference.to(scores)).sum() / judged.sum().clamp(min=1)
 
 
 def _differences(values: Tensor) -> Tensor:
@@ -181,13 +177,14 @@ def _differences(values: Tensor) -> Tensor:
     return values[:, None] - values[None, :]
 
 
-def _check_vectors(scores: Tensor, ratings: Tensor) -> None:
-    """Refuse shapes that would be broadcast to another loss."""
+def _checked_ratings(scores: Tensor, ratings: Tensor) -> Tensor:
+    """Return the ratings as floats; refuse shapes that would be broadcast to another loss."""
     if scores.ndim != 1 or scores.shape != ratings.shape:
         raise ValueError(
             f"Expected `scores` and `ratings` of one shape [B], but got {list(scores.shape)} and "
             f"{list(ratings.shape)}: give one rating for each score, both as vectors."
         )
+    return ratings if ratings.is_floating_point() else ratings.to(scores)
 
 
 def _check_number(name: str, value: float, *, positive: bool) -> None:
@@ -218,7 +215,7 @@ LossWeights: TypeAlias = Mapping[str, float | Mapping[str, float]]
 """Weight of each loss by name, or its weight and options: ``{"mse": 1, "cosent": {"weight": 2, "scale": 3}}``."""
 
 
-def combined_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], weights: LossWeights) -> Float[Tensor, ""]:
+def combined_loss(scores: Float[Tensor, " B"], ratings: Real[Tensor, " B"], weights: LossWeights) -> Float[Tensor, ""]:
     r"""Weighted sum of named losses, :math:`\sum_k w_k\,\ell_k(s, y)`.
 
     Args:

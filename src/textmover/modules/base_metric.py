@@ -173,6 +173,7 @@ class ConfiguredMetric(nn.Module):
 
     def combined(self, references: PairScores | None, sources: PairScores) -> PairScores:
         """Combine the scores of hypotheses against references, if any, with those against sources."""
+        self.check_sources()
         missing = torch.full_like(sources.score, torch.nan)
         values: dict[str, Any] = {}
         for name in ("score", "precision", "recall", "f"):

@@ -246,11 +246,8 @@ class MetricModel(EncoderMetric):
         self, hypotheses: TokenBatch, references: TokenBatch | None = None, sources: TokenBatch | None = None
     ) -> PairScores:
         """Score hypotheses against references, sources, or if both are given what ``mode`` selects, with gradients."""
-        if sources is not None:
-            self.check_sources()
-            references = None if self.mode == "source" else references
-        if sources is not None and (references is None or self.mode == "both"):
-            first = None if references is None else self.pair_scores(hypotheses, references)
+        if sources is not None and (references is None or self.combination is None or self.mode != "reference"):
+            first = None if references is None or self.mode == "source" else self.pair_scores(hypotheses, references)
             return self.combined(first, self.pair_scores(hypotheses, sources))
         if references is None:
             raise InputError("Expected references, sources or both, but got neither: give one of them.")

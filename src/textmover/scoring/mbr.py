@@ -12,12 +12,13 @@ import torch
 
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.text_arguments import listed_texts, normalize_references
-from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_back, side_flags
+from textmover.modules.tokens.text_flags import FALLBACK, fell_back, side_flags
 from textmover.readers.candidates import Candidates
 from textmover.readers.segments import as_number
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import InputError, SegmentMetric, Shown, Signature, SourcedReferences, View, compared_texts, plural
 from textmover.types.display import fixed
+from textmover.types.segments import copied_sources
 
 if TYPE_CHECKING:
     from textmover.modules.base_metric import ConfiguredMetric

@@ -12,15 +12,16 @@ import numpy as np
 from torch import Tensor
 
 from textmover.checkpoints.hub import local_folder
-from textmover.checkpoints.statistics_files import unfitted_statistics
+from textmover.checkpoints.statistics_files import read_statistics, take_statistics, unfitted_statistics
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder_parts import EncoderParts, check_layers
 from textmover.modules.metric_model import MetricModel
 from textmover.presets import PRESETS, preset_config
+from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.segments import read_lines
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.pair_results import unusual
-from textmover.scoring.metric_field_options import FIELD, given_fields
+from textmover.scoring.metric_field_options import FIELD, field_flag, given_fields, metric_fields
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import build_scorer, load_scorer
 from textmover.types import InputError, SegmentScores
@@ -105,7 +106,9 @@ class Settings:
                 "Expected `--precision` to be exact, fast or int8, but got auto, which would choose for each setting "
                 "again."
             )
-        self.options = argparse.Namespace(**{**vars(options), "quiet": True})  # one progress bar for all
+        self.files = options.statistics or ()
+        self.statistics = read_statistics(*self.files)  # once for all, as there is one progress bar for all
+        self.options = argparse.Namespace(**{**vars(options), "quiet": True, "statistics": None})
         self.grid = grid
         model = options.model
         self.is_preset = model in PRESETS and not local_folder(model)
@@ -170,6 +173,7 @@ def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
                 memory.limit *= 2
             elif unfitted_statistics(scorer.metric):
                 changes = {FIELD + name: value for name, value in settings.grid[index].items()}
+                changes["statistics"] = settings.files
                 scorer = load_scorer(argparse.Namespace(**{**vars(options), **changes}))  # names what is missing
             yield index, scorer
 
@@ -177,7 +181,10 @@ def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
 def _build(settings: Settings, index: int, parts: EncoderParts | None) -> Scorer:
     options = settings.options
     if not settings.is_preset or parts is None:
-        return build_scorer(options, **settings.grid[index])
-    metric = MetricModel(settings.configs[index], parts).to(parts.encoder.device).eval()
-    scorer = Scorer(metric, batch_tokens=options.batch_tokens, cache=not options.no_cache)
-    return scorer.load_statistics(*(options.statistics or ()))
+        scorer = build_scorer(options, **settings.grid[index])
+    else:
+        metric = MetricModel(settings.configs[index], parts).to(parts.encoder.device).eval()
+        scorer = Scorer(metric, batch_tokens=options.batch_tokens, cache=not options.no_cache)
+    with errors_with_flag_names({name: field_flag(name) for name in metric_fields()}):
+        take_statistics(scorer.metric, settings.statistics)
+    return scorer

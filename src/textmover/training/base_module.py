@@ -82,6 +82,7 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
         self._unsharded: tuple[Any, ...] = ()  # a tuple, so that Lightning does not register it as a submodule
         self.validation: dict[str, TaskResult] = {}
         """Results of the last validation by logged name."""
+        self._validation_due = False  # whether the resumed checkpoint was written just before a validation
         self.moved = False
         """True if an optimiser step changed a weight."""
         self._task_state: dict[str, Tensor] = {}  # weights of tasks that do not exist now
@@ -195,6 +196,9 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
         self.trainer.fit_loop._load_combined_loader_states()
         for config in self.trainer.lr_scheduler_configs:
             optimization.take_settings(config.scheduler, self._settings)
+        if self._validation_due:
+            self._validation_due = False
+            trainer_checks.validate(self.trainer)
 
     def training_step(self, batch: Any, _: int) -> Tensor:
         """Return the loss of one batch."""
@@ -275,7 +279,7 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
         metric_state = {"config": self.metric.config.to_dict(), "encoder": encoder_entry(self.metric)}
         about = {"start": self.start, **metric_state, **lora}
         run = {"module": type(self).__name__, "moved": self.moved, "by_depth": self.optimizer_config.by_depth}
-        run["classes"] = self._classes
+        run |= {"classes": self._classes, "validation_due": trainer_checks.validation_is_due(self._trainer)}
         data = None if self._trainer is None else self.data
         data_state = {"data": data.describe(), "notices": data.notices, "fingerprint": data.fingerprint} if data else {}
         checkpoint["textmover"] = {**about, **data_state, **run}
@@ -286,6 +290,7 @@ class BaseTrainingModule(CheckedArguments, pl.LightningModule):
         trainer_checks.check_same_metric(self, about)
         if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
             trainer_checks.check_resumed(self, checkpoint)
+            self._validation_due = bool(about.get("validation_due"))
         saved_classes = about.get("classes") or {}
         trainer_checks.check_same_classes(saved_classes, self._classes)
         self._classes |= saved_classes

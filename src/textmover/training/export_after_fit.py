@@ -20,7 +20,7 @@ from textmover.checkpoints.loading import load_checkpoint
 from textmover.checkpoints.saving import save_checkpoint
 from textmover.checkpoints.statistics_files import fitted_names
 from textmover.data.datamodule import SourcesDataModule
-from textmover.data.training_sources import RatedSource
+from textmover.data.training_sources import RatedSource, evenly_spread
 from textmover.files import atomic_file
 from textmover.modules.encoder_parts import untrained
 from textmover.terminal import console
@@ -134,8 +134,7 @@ def _rated(module: BaseTrainingModule, data: SourcesDataModule) -> list[Segment]
     rated = next((source for source in data.sources.values() if isinstance(source, RatedSource)), None)
     if rated is None or not module.metric.config.calibrate:
         return None
-    step = max(1, len(rated.items) // REFIT_SEGMENTS)
-    return rated.items[::step][:REFIT_SEGMENTS]
+    return evenly_spread(rated.items, REFIT_SEGMENTS)
 
 
 def _load_best(module: BaseTrainingModule, trainer: pl.Trainer) -> None:

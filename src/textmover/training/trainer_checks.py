@@ -70,6 +70,22 @@ def check_trainer(trainer: pl.Trainer, data: SourcesDataModule) -> None:
             )
 
 
+def validation_is_due(trainer: pl.Trainer | None) -> bool:
+    """Return whether a training batch is ending that a validation follows."""
+    loop = None if trainer is None or not trainer.training else trainer.fit_loop.epoch_loop
+    if loop is None or loop.batch_progress.current.processed == loop.batch_progress.current.completed:
+        return False
+    return loop._should_check_val_fx(loop.trainer.fit_loop._data_fetcher)  # type: ignore[arg-type]
+
+
+def validate(trainer: pl.Trainer) -> None:
+    """Make the validation that a resumed checkpoint was written before: Lightning would leave it out."""
+    loop = trainer.fit_loop.epoch_loop.val_loop
+    trainer.validating, loop.restarting = True, False
+    loop.run()
+    trainer.training = True
+
+
 def check_moved(module: Any) -> None:
     """Refuse to continue with a module of this project whose weights a fit has not changed."""
     if not getattr(module, "moved", True):

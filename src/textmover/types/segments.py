@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from textmover.types.display import MOST_ROWS, Shown, View, fixed, plural
-from textmover.types.word_splitting import legible
+from textmover.types.word_splitting import legible, visible
 
 
 class InputError(ValueError):
@@ -147,6 +147,19 @@ class ComparedText:
     def compared(self) -> SourcedReferences:
         """References and source."""
         return SourcedReferences(self.references, self.source, getattr(self.references, "places", ("", "")))
+
+
+def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> np.ndarray:
+    """Return which hypotheses look like their source, spaces and forms of letters apart, bool ``[n]``."""
+    pairs = zip(hypotheses, sources, strict=True)
+    return np.array([source is not None and visible(text) == visible(source) for text, source in pairs], dtype=bool)
+
+
+def judged_texts(metric: Any, segments: Sequence[ComparedText]) -> list[SourcedReferences]:
+    """Return the texts by which a metric judges segments: no source for its copies that have references."""
+    compared = compared_texts(metric, [one.compared for one in segments])
+    copied = copied_sources([one.hypothesis for one in segments], [one.source for one in compared])
+    return [one.judging(mark) for one, mark in zip(compared, copied, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

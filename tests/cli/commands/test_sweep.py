@@ -7,6 +7,7 @@ import pytest
 from tests.cli.shared import ROWS, SIGNALS, is_png, send, table_of
 
 from textmover import Scorer
+from textmover.checkpoints import statistics_files
 from textmover.experiments import sweep as sweep_module
 from textmover.modules.encoder.encoder import Encoder
 from textmover.scoring import metric_set as settings_module
@@ -96,7 +97,9 @@ def fitted(tiny_encoder):
     return Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder), layer=2).fit(CORPUS)
 
 
-def test_checkpoints_and_statistics_of_files_serve_every_setting(run, base, ratings, checkpoint, fitted, tmp_path):
+def test_checkpoints_and_statistics_of_files_serve_every_setting(
+    run, refused, base, ratings, checkpoint, fitted, tmp_path, monkeypatch
+):
     command = ("--data", ratings, "--model", checkpoint, "--samples", "20")
     check_alone(run, swept(run, *command, "--field", "temperature=0.02,0.2"), command)
     folder = save_checkpoint(fitted.metric, tmp_path / "metric", card="# card\n")
@@ -106,7 +109,14 @@ def test_checkpoints_and_statistics_of_files_serve_every_setting(run, base, rati
     )
     path = fitted.save_statistics(tmp_path / "mean.safetensors")
     command = (*base, "--model", "twmd-b", "--layer", "2", "--statistics", path)
-    check_alone(run, swept(run, *command, "--field", "temperature=0.1,0.3"), command)
+    read, plain = [], statistics_files._read
+    with monkeypatch.context() as patch:
+        patch.setattr(statistics_files, "_read", lambda path: read.append(path) or plain(path))
+        told = swept(run, *command, "--field", "temperature=0.1,0.3", "--field", "score=f,recall")
+    assert read == [path]
+    check_alone(run, told, command)
+    said = refused("sweep", *command, "--field", "centering=corpus,none", "--no-figure")
+    assert "but got mean: set `--centering` to corpus" in said
 
 
 @pytest.mark.parametrize("limit", [settings_module.STATES_BYTES, 3000, 0])

@@ -128,6 +128,7 @@ def test_where_all_ratings_are_the_same_chance_says_all():
     [
         (lambda: cohen_kappa([1], [1, 2]), "same items"),
         (lambda: cohen_kappa([1], [1], weights="cubic"), "none, linear, quadratic"),
+        (lambda: cohen_kappa([1, math.inf], [1, 2], weights="linear"), "infinity"),
         (lambda: krippendorff_alpha([1, 2]), "1 dimensions"),
         (lambda: krippendorff_alpha([[1], [2]], "ratio"), "nominal, ordinal, interval"),
         (lambda: fleiss_kappa([[1, math.inf], [1, 2]]), "infinity"),

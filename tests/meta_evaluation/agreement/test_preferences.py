@@ -52,6 +52,11 @@ class TestFromRatings:
     def test_exactly_25_points_count(self):
         assert preferences_from_ratings([50, 25, 26], ["s"] * 3).tolist() == [[0, 1]]
 
+    @pytest.mark.parametrize(("better", "worse", "least"), [(0.7, 0.4, 0.3), (250 / 3, 175 / 3, 25), (0.9, 0.8, 0.1)])
+    def test_rounding_errors_do_not_decide(self, better, worse, least):
+        assert preferences_from_ratings([worse, better], ["s"] * 2, least=least).tolist() == [[1, 0]]
+        assert not len(preferences_from_ratings([worse + 1e-9, better], ["s"] * 2, least=least))
+
     def test_missing_ratings(self):
         assert preferences_from_ratings([50, math.nan, 0], ["s"] * 3).tolist() == [[0, 2]]
         assert preferences_from_ratings([], []).shape == (0, 2)

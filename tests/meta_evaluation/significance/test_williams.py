@@ -55,6 +55,14 @@ def test_not_defined():
     assert np.isnan(williams_test(1.0, 1.0, 1.0, 10)[::2]).all()
 
 
+@pytest.mark.parametrize("factor", [3.7, 1e-3, -1, -0.3])
+def test_rescaled_metric_has_no_test(factor):
+    """The formula would divide rounding errors by rounding errors, with p-values such as 1e-51 or 1."""
+    for seed in range(40):
+        metric, noise = np.random.default_rng(seed).normal(size=(2, 25))
+        assert math.isnan(williams_test_of_scores(metric, factor * metric + 0.4, metric + noise).p_value)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

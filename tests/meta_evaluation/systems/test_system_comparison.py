@@ -21,8 +21,9 @@ def script(load_script):
     return load_script("benchmarks/compare_with_sacrebleu.py")
 
 
-def test_the_numbers_of_each_two_are_those_of_the_tests():
-    scores = made()
+@pytest.mark.parametrize("n", [1, 2, 60])
+def test_the_numbers_of_each_two_are_those_of_the_tests(n):
+    scores = made(n=n)
     found = compare_systems(scores, samples=200, trials=300, seed=7)
     assert [(one.first, one.second) for one in found.pairs] == list(itertools.combinations(scores, 2))
     for pair in found.pairs:
@@ -31,7 +32,7 @@ def test_the_numbers_of_each_two_are_those_of_the_tests():
         expected = paired_randomisation(first, second, samples=300, bootstrap_samples=0, seed=7)
         assert pair.randomisation.p_value == expected.p_value
         assert (pair.wins, pair.losses) == (int((second > first).sum()), int((second < first).sum()))
-        assert pair.wins + pair.ties + pair.losses == 60
+        assert pair.wins + pair.ties + pair.losses == n
         assert pair.bootstrap.low <= pair.bootstrap.difference <= pair.bootstrap.high
 
 
@@ -58,6 +59,8 @@ def test_systems_that_no_test_tells_apart_share_a_rank():
 def test_ties_the_best_of_a_segment_and_the_largest_differences():
     found = compare_systems({"a": [0.5, 0.5, 0.5], "b": [0.505, 0.6, 0.4]}, samples=20, trials=10, tie=0.01)
     assert (found.pairs[0].wins, found.pairs[0].ties, found.pairs[0].losses) == (1, 1, 1)
+    found = compare_systems({"a": [0.3, 0.2, 80.1], "b": [0.4, 0.1, 80.2]}, samples=20, trials=10, tie=0.1)
+    assert found.pairs[0].ties == 3  # though .4 - .3 > .1 in floating point
     scores = {"a": [0, 0, 0, 0], "b": [0.1, 0.9, 0, 0.5], "c": [-0.6, 0, 0, 0.9]}
     found = compare_systems(scores, samples=20, trials=9)
     assert (found.differing(2), found.differing(9)) == ([1, 3], [1, 3, 0])
@@ -75,6 +78,8 @@ def test_ties_the_best_of_a_segment_and_the_largest_differences():
         ({"a": [1.0, np.nan], "b": [1.0, 2.0]}, {}, "scores of a"),
         ({"a": [], "b": []}, {}, "at least one segment, but got none"),
         (made(), {"tie": -0.1}, "`tie` to be 0 or above"),
+        (made(), {"trials": 0}, "at least one trial, but got 0"),
+        (made(), {"trials": -1}, "at least one trial, but got -1"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(scores, options, said):

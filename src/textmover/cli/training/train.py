@@ -40,6 +40,7 @@ from textmover.training.export_after_fit import ExportOptions, check_base, finis
 from textmover.training.sharding import ShardedStrategy
 from textmover.training.trainer_checks import ResumeHint, check_moved, check_precision, chosen_accelerator
 from textmover.types import InputError
+from textmover.types.argument_checks import did_you_mean
 
 RESOLVED = ("last", "hpc")  # values of `ckpt_path` that Lightning resolves itself
 
@@ -96,6 +97,9 @@ class _OneLineErrorParser(LightningArgumentParser):
         value = next((line for line in lines if line.startswith("Given value:") and "NestedArg" not in line), "")
         inner = min(texts or [message.strip()], key=lambda one: "a path but" in one).removesuffix(HELP).rstrip(". ")
         sentence = reworded(inner, list(self._option_string_actions))
+        if unknown := re.fullmatch(r"Option '(.+)' is not accepted", inner):
+            names = [one.removeprefix("--") for one in self._option_string_actions]
+            sentence += f": {did_you_mean(unknown[1], names, 'correct the name', '{}')}"
         if key and (typed := re.fullmatch(r"Expected a <class '\w+'>(?:\. Got value: (.*))?", inner)):
             wanted = dict.fromkeys(re.findall(r"Expected a <class '(\w+)'>", "\n".join(texts)))
             kinds = " or ".join(TYPES.get(one, f"a {one}") for one in wanted)
@@ -104,7 +108,7 @@ class _OneLineErrorParser(LightningArgumentParser):
             value, sentence = "", f"Expected `{key[1]}` to be {kinds}, but got {got}"
         elif key is not None and not sentence.startswith(key[1]):
             sentence = f"{key[1]}: {sentence}"
-        sentence += f". {value}" if value and "value" not in sentence else ""
+        sentence += f". {value}" if value and "value" not in sentence and sentence[-1] != "?" else ""
         raise InputError(sentence + HELP) from ex
 
 

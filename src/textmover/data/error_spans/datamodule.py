@@ -29,8 +29,9 @@ from textmover.data.training_sources import Batch, Source, Tokenize
 from textmover.perturbations.parsed_clauses import Parse
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.tables import named_tables
-from textmover.types import InputError, MarkedSegment, TokenBatch, check_share, compared_texts, plural
+from textmover.types import InputError, MarkedSegment, TokenBatch, check_share, plural
 from textmover.types.error_spans import SEVERITIES, ErrorSpan
+from textmover.types.segments import judged_texts
 from textmover.types.tokens import token_offsets
 from textmover.types.word_splitting import text_words
 
@@ -62,7 +63,7 @@ class MarkedSource(Source[MarkedSegment]):
 
         A metric that reads both learns from the source for half of the texts, chosen by a hash.
         """
-        (both,) = compared_texts(self, [item.compared])
+        (both,) = judged_texts(self, [item])
         if len(both) and both.source is not None:
             of_source = text_hash(f"source of {item.hypothesis}")[0] % 2 == 1
             return (both.source if of_source else both[0]), of_source

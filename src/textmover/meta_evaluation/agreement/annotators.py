@@ -94,7 +94,7 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike, *, weights: Weighting = "no
         κ, at most 1; 0 is chance. NaN if all ratings are equal, or no item is shared.
 
     Raises:
-        InputError: If the lengths differ, or ``weights`` is unknown.
+        InputError: If the lengths differ, a rating is infinite, or ``weights`` is unknown.
 
     Example:
         >>> round(cohen_kappa([1, 2, 3, 3], [1, 2, 3, 2]), 3)
@@ -107,8 +107,8 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike, *, weights: Weighting = "no
     x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1:
         raise InputError(f"Expected ratings of the same items, but got {x.shape} and {y.shape} of them.")
-    both = ~np.isnan(x) & ~np.isnan(y)
-    x, y = x[both], y[both]
+    rated = _rating_array([x, y])
+    x, y = rated[:, ~np.isnan(rated).any(axis=0)]
     if not len(x):
         return math.nan
     penalty = _PENALTIES[weights]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.statistics.score_arrays import finite_scores, group_positions, label_numbers
+from textmover.meta_evaluation.statistics.score_arrays import ROUNDING, finite_scores, group_positions, label_numbers
 from textmover.types import InputError, plural
 
 
@@ -105,6 +105,7 @@ def preferences_from_ratings(ratings: ArrayLike, items: Sequence[str], *, least:
     if not least > 0:
         raise InputError(f"Expected the smallest difference to be above 0, but got {least}: WMT uses 25 of 100.")
     values = np.asarray(ratings, dtype=np.float64)
+    least -= ROUNDING * float(np.abs(values[np.isfinite(values)]).max(initial=least))
     pairs = []
     for members in group_positions(items, len(values)).values():
         first, second = np.triu_indices(len(members), 1)

@@ -32,6 +32,8 @@ from textmover.types import InputError, plural
 ROUNDING = 1e-9
 """Tolerance of the comparison with the observed difference: a permutation that changes nothing must count."""
 
+SAME = 1e-12  # largest 1 - |r| of two metrics that differ by rounding errors alone
+
 
 class PermutationTest(NamedTuple):
     """Result of the PERM-BOTH test.
@@ -277,7 +279,7 @@ def williams_test(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
         n: Number of segments, at least 4.
 
     Returns:
-        The test result; NaN if a correlation is NaN or both metrics are identical.
+        The test result; NaN if a correlation is NaN or one metric is a linear function of the other.
 
     Raises:
         InputError: If there are fewer than four segments, or a correlation is not in [-1, 1].
@@ -298,7 +300,7 @@ def williams_test(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
     k = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
     mean = (r12 + r13) / 2
     spread = 2 * (n - 1) / (n - 3) * max(k, 0.0) + mean**2 * (1 - r23) ** 3
-    if math.isnan(spread) or spread == 0:
+    if not spread > 0 or abs(r23) > 1 - SAME:
         return WilliamsTest(math.nan, n - 3, math.nan)
     t = (r12 - r13) * math.sqrt((n - 1) * (1 + r23)) / math.sqrt(spread)
     return WilliamsTest(t, n - 3, float(stats.t.sf(t, n - 3)))

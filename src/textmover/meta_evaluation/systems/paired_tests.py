@@ -100,10 +100,8 @@ def paired_bootstrap(
         >>> round(better.difference, 3), round(better.p_value, 3)
         (0.1, 0.001)
     """
-    scores = _scores(baseline, system, samples)
-    (comparison,) = bootstrap_pairs(scores, [(0, 1)], samples=samples, seed=seed, two_sided=two_sided)
-    # All draws of a single segment are equal.
-    return comparison._replace(p_value=1.0) if len(scores[0]) == 1 else comparison
+    scores = _scores(baseline, system)
+    return bootstrap_pairs(scores, [(0, 1)], samples=samples, seed=seed, two_sided=two_sided)[0]
 
 
 def bootstrap_pairs(
@@ -115,7 +113,9 @@ def bootstrap_pairs(
     for first, second in pairs:
         differences = draws[second] - draws[first]
         difference, tolerance = _difference(scores[first], scores[second])
-        if two_sided:
+        if len(scores[first]) == 1:
+            exceeding = samples  # all draws of a single segment are equal
+        elif two_sided:
             exceeding = int((np.abs(differences - differences.mean()) >= abs(difference) - tolerance).sum())
         else:
             distances = np.abs(differences)
@@ -162,7 +162,7 @@ def paired_randomisation(
 
     Reference: Phipson and Smyth (2010), Permutation P-values Should Never Be Zero.
     """
-    scores = _scores(baseline, system, samples)
+    scores = _scores(baseline, system)
     options = {"samples": samples, "bootstrap_samples": bootstrap_samples, "seed": seed}
     return randomise_pairs(scores, [(0, 1)], inclusive=inclusive, **options)[0]
 
@@ -177,6 +177,8 @@ def randomise_pairs(
     inclusive: bool = False,
 ) -> list[SystemComparison]:
     """Compute :func:`paired_randomisation` for several pairs of systems."""
+    if samples < 1:
+        raise InputError(f"Expected at least one trial, but got {samples}: 10000 is usual.")
     rng = np.random.default_rng(seed)
     segments = len(scores[0])
     halves = np.stack([(scores[first] - scores[second]) / segments for first, second in pairs], axis=1)
@@ -193,15 +195,13 @@ def randomise_pairs(
     ]
 
 
-def _scores(baseline: ArrayLike, system: ArrayLike, samples: int) -> tuple[Vector, Vector]:
+def _scores(baseline: ArrayLike, system: ArrayLike) -> tuple[Vector, Vector]:
     first, second = finite_scores(baseline, "scores of the baseline"), finite_scores(system, "scores of the system")
     if len(first) != len(second) or not len(first):
         raise InputError(
             f"Expected scores of both systems on the same segments, but got {len(first)} and {len(second)}: give both "
             "in the same order."
         )
-    if samples < 1:
-        raise InputError(f"Expected at least one sample, but got {samples}: 1000 is usual.")
     return first, second
 
 

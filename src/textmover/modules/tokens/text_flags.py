@@ -18,7 +18,8 @@ from textmover.files import file_sha256
 from textmover.lazy import new_lock
 from textmover.modules.encoder.conversion_cache import build, cached
 from textmover.types import InputError, SourcedReferences
-from textmover.types.word_splitting import ENGLISH, SCRIPTS, ascii_words, visible
+from textmover.types.segments import copied_sources
+from textmover.types.word_splitting import ENGLISH, SCRIPTS, ascii_words
 
 if TYPE_CHECKING:
     from textmover.types import TokenBatch
@@ -276,12 +277,6 @@ def repeats_phrase(text: str) -> bool:
         max(2 * (MIN_TIMES - 1) * phrase, len(units)) <= 2 * sum(map(operator.eq, units[phrase:], units))
         for phrase in range(1, min(LONGEST_PHRASE, len(units) // MIN_TIMES) + 1)
     )
-
-
-def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> np.ndarray:
-    """Return which hypotheses look like their source, spaces and forms of letters apart, bool ``[n]``."""
-    pairs = zip(hypotheses, sources, strict=True)
-    return np.array([source is not None and visible(text) == visible(source) for text, source in pairs], dtype=bool)
 
 
 def side_flags(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from textmover.checkpoints.averaging import first_scores, fit_scale
-from textmover.data.training_sources import RatedSource, RatingBatch
+from textmover.data.training_sources import RatedSource, RatingBatch, evenly_spread
 from textmover.functional.losses import FEWEST, combined_loss, pearson_loss
 from textmover.meta_evaluation.statistics.correlation import (
     Correlation,
@@ -80,16 +80,14 @@ class RatingTask(Task[RatedSource]):
             return
         segments = self.source.items
         ratings = torch.from_numpy(self.source.ratings_of(segments))
-        deviation = ratings.std()
-        if not deviation > 0:
+        if not ratings.max() > ratings.min():
             raise InputError(
                 f"Expected ratings that differ, but all ratings to train on are equal in {self.source.name}: check the "
                 "column."
             )
         self.rating_mean.copy_(ratings.mean())
-        self.rating_deviation.copy_(deviation)
-        step = max(1, len(segments) // CALIBRATION_SEGMENTS)
-        sample = segments[::step][:CALIBRATION_SEGMENTS]
+        self.rating_deviation.copy_(ratings.std())
+        sample = evenly_spread(segments, CALIBRATION_SEGMENTS)
         human = torch.from_numpy(self.source.ratings_of(sample))
         with autocast():
             if self.head is None:
@@ -140,7 +138,7 @@ class RatingTask(Task[RatedSource]):
                 scorer = Scorer(start()) if name == UNTRAINED else Scorer.from_pretrained(name)
                 result, rising = scorer.score(hypotheses, references), scorer.metric.higher_is_better
             values = np.asarray(result.scores, dtype=np.float64) * (1 if rising else -1)
-            if not np.isfinite(values).all() or not values.std() > 0:
+            if not np.isfinite(values).all() or not np.ptp(values) > 0:
                 raise InputError(
                     f"Expected the signal {name!r} to give finite scores that differ over {self.source.name}, but it "
                     "does not: leave it out."
