@@ -272,7 +272,7 @@ def test_the_cache_has_the_bound_that_was_given(tiny_encoder):
         scorer.score(texts, texts[::-1]).scores, usual.score(texts, texts[::-1]).scores, atol=1e-6
     )
     assert scorer._engine._cache.nbytes <= 1000 < usual._engine._cache.nbytes
-    with pytest.raises(InputError, match="`cache_bytes` to be a number of at least 0"):
+    with pytest.raises(InputError, match="`cache_bytes` to be a number of bytes of at least 0"):
         Scorer.from_pretrained("twmd", cache_bytes=-1, **options)
 
 

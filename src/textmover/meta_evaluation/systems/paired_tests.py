@@ -101,7 +101,9 @@ def paired_bootstrap(
         (0.1, 0.001)
     """
     scores = _scores(baseline, system)
-    return bootstrap_pairs(scores, [(0, 1)], samples=samples, seed=seed, two_sided=two_sided)[0]
+    (comparison,) = bootstrap_pairs(scores, [(0, 1)], samples=samples, seed=seed, two_sided=two_sided)
+    # All draws of a single segment are equal.
+    return comparison._replace(p_value=1.0) if len(scores[0]) == 1 else comparison
 
 
 def bootstrap_pairs(
@@ -113,9 +115,7 @@ def bootstrap_pairs(
     for first, second in pairs:
         differences = draws[second] - draws[first]
         difference, tolerance = _difference(scores[first], scores[second])
-        if len(scores[first]) == 1:
-            exceeding = samples  # all draws of a single segment are equal
-        elif two_sided:
+        if two_sided:
             exceeding = int((np.abs(differences - differences.mean()) >= abs(difference) - tolerance).sum())
         else:
             distances = np.abs(differences)
