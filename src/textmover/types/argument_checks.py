@@ -130,7 +130,7 @@ def check_share(name: str, value: float) -> float:
 def check_bytes(name: str, value: object) -> None:
     """Raise an :class:`InputError` unless a value is a number of bytes of at least 0."""
     if not isinstance(value, Real) or isinstance(value, bool) or not float(value) >= 0:
-        raise InputError(f"Expected `{name}` to be a number of bytes of at least 0, but got {value!r}: give one.")
+        raise InputError(f"Expected `{name}` to be a number of bytes of at least 0, but got {value!r}: 2**30 is 1 GiB.")
 
 
 def check_choice(name: str, value: object, choices: Collection[object]) -> None:

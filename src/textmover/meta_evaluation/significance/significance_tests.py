@@ -30,9 +30,7 @@ from textmover.meta_evaluation.statistics.swapped_correlation import swapped_cor
 from textmover.types import InputError, plural
 
 ROUNDING = 1e-9
-"""Tolerance of the comparison with the observed difference: a permutation that changes nothing must count."""
-
-SAME = 1e-12  # largest 1 - |r| of two metrics that differ by rounding errors alone
+"""Tolerance for rounding errors: a permutation that changes nothing counts, and a rescaled metric is the same one."""
 
 
 class PermutationTest(NamedTuple):
@@ -300,7 +298,7 @@ def williams_test(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
     k = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
     mean = (r12 + r13) / 2
     spread = 2 * (n - 1) / (n - 3) * max(k, 0.0) + mean**2 * (1 - r23) ** 3
-    if not spread > 0 or abs(r23) > 1 - SAME:
+    if not spread > 0 or abs(r23) > 1 - ROUNDING:
         return WilliamsTest(math.nan, n - 3, math.nan)
     t = (r12 - r13) * math.sqrt((n - 1) * (1 + r23)) / math.sqrt(spread)
     return WilliamsTest(t, n - 3, float(stats.t.sf(t, n - 3)))
