@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from textmover import annotation
+from textmover.annotation.agreement import ErrorPair
 from textmover.app.annotate_tab import AnnotateTab
 from textmover.app.annotation_session import Session
 from textmover.app.html import escape, notice
@@ -20,14 +21,21 @@ from textmover.types import InputError, SourcedReferences, fixed, isolated, plur
 FEW_ITEMS = 30  # with fewer common texts, statistics are unreliable
 FEW_RATINGS = 100  # with fewer rated texts, training gains little, see docs/own-ratings.md
 
+ERRORS_NOTE = (
+    "F1 of marked characters, MCC of words. 1 is perfect agreement; a character with two severities counts half."
+)
+
 
 def agreement_view(project: annotation.Project) -> str:
     """Return tables of the progress of annotators and their agreement as HTML."""
     names = project.annotators()
-    damaged = _damaged_files(project)
+    parts = [_damaged_files(project)]
     if not names:
-        return damaged + notice(f"Nobody has rated anything of {project.name} yet.", "plain")
-    parts = [damaged, f'<h3 dir="auto">Annotators of {escape(project.name)}</h3>', _progress_table(project, names)]
+        return parts[0] + notice(f"Nobody has rated anything of {project.name} yet.", "plain")
+    progress = {name: project.progress(name) for name in names}
+    rows = [(name, one.complete, one.begun, one.items - one.complete - one.begun) for name, one in progress.items()]
+    parts.append(f'<h3 dir="auto">Annotators of {escape(project.name)}</h3>')
+    parts.append(_table(["annotator", "rated", "begun", "to do"], rows))
     agreements = annotation.criterion_agreement(project)
     if any(one.statistics.items for one in agreements):
         parts += ["<h3>Agreement</h3>", _agreement_table(agreements, slider=project.scale.slider)]
@@ -35,11 +43,16 @@ def agreement_view(project: annotation.Project) -> str:
         if common_texts < FEW_ITEMS:
             parts.append(notice(f"With {plural(common_texts, 'common text')}, these numbers are rough.", "plain"))
         if len(names) > 2:
-            parts += ["<h3>Each two of them</h3>", _pairs_table(agreements)]
+            head = ["annotators", "criterion", "common texts", "Krippendorff’s α"]
+            pairs = [(_both(pair), one.criterion, pair.items, pair.alpha) for one in agreements for pair in one.pairs]
+            parts += ["<h3>Each two of them</h3>", _table(head, pairs, texts=2)]
     elif project.criteria:
         parts.append(notice("No text has been rated by two annotators yet, so there is no agreement to show.", "plain"))
     if project.errors:
-        parts += ["<h3>Agreement on errors</h3>", _error_agreement(project)]
+        marked = [(_both(one), one.items, one.span_f1, one.mcc_words) for one in annotation.error_agreement(project)]
+        table = _table(["annotators", "texts", "F1", "MCC"], marked, note=ERRORS_NOTE)
+        none = notice("No text has been marked to the end by two annotators yet.", "plain")
+        parts += ["<h3>Agreement on errors</h3>", table if marked else none]
     outdated = project.outdated()
     if outdated:
         parts.append(notice(f"Left out: {plural(outdated, 'rating')} of texts that changed or left the file.", "plain"))
@@ -99,14 +112,6 @@ def _training(command: str, reason: str, rows: int) -> str:
     )
 
 
-def _progress_table(project: annotation.Project, names: Sequence[str]) -> str:
-    rows = []
-    for name in names:
-        done = project.progress(name)
-        rows.append([name, str(done.complete), str(done.begun), str(done.items - done.complete - done.begun)])
-    return _table(["annotator", "rated", "begun", "to do"], rows, texts=1)
-
-
 def _agreement_table(agreements: Sequence[annotation.CriterionAgreement], *, slider: bool) -> str:
     level: Level = "interval" if slider else "ordinal"
     two_annotators = all(one.statistics.annotators <= 2 for one in agreements)
@@ -115,7 +120,7 @@ def _agreement_table(agreements: Sequence[annotation.CriterionAgreement], *, sli
     for criterion, one, _ in agreements:
         numbers = [one.same, *([] if slider else (getattr(one, name) for name in kappas.values())), one.alpha[level]]
         numbers += [] if slider else [one.alpha["nominal"]]
-        rows.append([criterion, str(one.annotators), str(one.items), *map(_number, numbers)])
+        rows.append((criterion, one.annotators, one.items, *numbers))
     head = ["criterion", "annotators", "common texts", "same rating", *([] if slider else kappas)]
     head += [f"Krippendorff’s α, {level}", *([] if slider else ["α, nominal"])]
     note = "1 is perfect agreement, 0 what chance gives. "
@@ -124,43 +129,28 @@ def _agreement_table(agreements: Sequence[annotation.CriterionAgreement], *, sli
     elif not two_annotators:
         note += "Fleiss’ κ is over the texts that all have rated; α takes all that two have rated. "
     note += "A dash: not defined, as where all ratings are the same."
-    return _table(head, rows, texts=1) + f'<p class="tm-note">{escape(note)}</p>'
+    return _table(head, rows, note=note)
 
 
-def _error_agreement(project: annotation.Project) -> str:
-    pairs = annotation.error_agreement(project)
-    if not pairs:
-        return notice("No text has been marked to the end by two annotators yet.", "plain")
-    head = ["annotators", "texts", "F1", "MCC"]
-    rows = [
-        [f"{one.first} – {one.second}", str(one.items), _number(one.span_f1), _number(one.mcc_words)] for one in pairs
-    ]
-    note = "F1 of marked characters, MCC of words. 1 is perfect agreement; a character with two severities counts half."
-    return _table(head, rows, texts=1) + f'<p class="tm-note">{note}</p>'
+def _both(pair: annotation.Pair | ErrorPair) -> str:
+    return f"{pair.first} – {pair.second}"
 
 
-def _pairs_table(agreements: Sequence[annotation.CriterionAgreement]) -> str:
-    rows = [
-        [f"{pair.first} – {pair.second}", one.criterion, str(pair.items), _number(pair.alpha)]
-        for one in agreements
-        for pair in one.pairs
-    ]
-    return _table(["annotators", "criterion", "common texts", "Krippendorff’s α"], rows, texts=2)
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]], *, texts: int = 1, note: str = "") -> str:
+    """Return an HTML table with a note; its first ``texts`` columns are texts, the others numbers."""
+
+    def line(cells: Sequence[object], tag: str) -> str:
+        kinds = ["" if place < texts else ' class="tm-n"' for place in range(len(cells))]
+        shown = (_number(one) if isinstance(one, float) else one for one in cells)
+        return "".join(f'<{tag}{kind} dir="auto">{escape(one)}</{tag}>' for one, kind in zip(shown, kinds, strict=True))
+
+    head_line, body = line(head, "th"), "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
+    table = f'<div class="tm-scroll"><table><thead><tr>{head_line}</tr></thead><tbody>{body}</tbody></table></div>'
+    return table + (f'<p class="tm-note">{escape(note)}</p>' if note else "")
 
 
 def _number(value: float) -> str:
     return "–" if math.isnan(value) else fixed(value, 2).replace("-", "−")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int) -> str:
-    """Return an HTML table whose first ``texts`` columns are texts; the others are numbers."""
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        kinds = ["" if place < texts else ' class="tm-n"' for place in range(len(cells))]
-        return "".join(f'<{tag}{kind} dir="auto">{escape(one)}</{tag}>' for one, kind in zip(cells, kinds, strict=True))
-
-    head_line, body = line(head, "th"), "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
-    return f'<div class="tm-scroll"><table><thead><tr>{head_line}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 FILES = Path(__file__).parent
