@@ -14,7 +14,7 @@ from textmover.files import atomic_file
 from textmover.markdown_escaping import as_unicode
 from textmover.report.error_spans import span_record
 from textmover.report.explanation.page import frame, render_explanations
-from textmover.report.explanation.parts import flag_notes
+from textmover.report.explanation.parts import SIDES, SideName, flag_notes
 from textmover.report.figures.matplotlib_figures import FORMATS, check_matplotlib
 from textmover.report.table_formats import pick, plain
 from textmover.types import InputError, ParsedText, Shown, Signature, TextErrors, View, fixed
@@ -22,7 +22,13 @@ from textmover.types import InputError, ParsedText, Shown, Signature, TextErrors
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SideName = Literal["hypothesis", "reference"]
+
+RECORDED = (
+    *("score", "components", "flags", "unknown_words", "signature", "hypothesis", "reference", "similarity", "matches"),
+    *("pairs", "unmatched_hypothesis", "unmatched_reference", "steps", "contributions", "remainders", "trees"),
+    *("compared_with", "chosen", "reference_scores", "segment_score"),
+)
+"""Fields of an explanation in its JSON, in order."""
 
 
 class Step(NamedTuple):
@@ -211,6 +217,11 @@ class Explanation(Shown):
         """Sum of all contributions: the score without remainders."""
         return float(self.contributions.sum())
 
+    @property
+    def terms(self) -> tuple[Step, ...]:
+        """Terms of the score: the sum of all words, and the remainders."""
+        return Step("words", self.by_words, "what all words add, of either text"), *self.remainders
+
     def adds(self, side: SideName) -> np.ndarray:
         """Return the contribution of each word of a side to the score, float64; both sides have the same sum."""
         return self.contributions.sum(axis=0 if side == "hypothesis" else 1)
@@ -234,30 +245,21 @@ class Explanation(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all data as JSON types."""
-        trees = None
+        entries = pick(self, *RECORDED)
+        entries["signature"] = str(self.signature)
+        for side in SIDES:
+            entries[side] = {**vars(self.text(side)), "adds": self.adds(side)}
+        entries["matches"] = [pick(one, "name", "value", "measure", "plan", "rates", "extras") for one in self.matches]
         if self.trees is not None:
-            sides = {
-                side: pick(getattr(self.trees, side), "words", "lemmas", "heads", "relations")
-                for side in ("reference", "hypothesis")
-            }
-            trees = {**sides, **pick(self.trees, "edits", "distance", "largest")}
-        entries = {
-            **pick(self, "score", "components", "flags", "unknown_words"),
-            "signature": str(self.signature),
-            "hypothesis": {**vars(self.hypothesis), "adds": self.adds("hypothesis")},
-            "reference": {**vars(self.reference), "adds": self.adds("reference")},
-            "similarity": self.similarity,
-            "matches": [pick(one, "name", "value", "measure", "plan", "rates", "extras") for one in self.matches],
-            **pick(
-                self, "pairs", "unmatched_hypothesis", "unmatched_reference", "steps", "contributions", "remainders"
-            ),
-            "trees": trees,
-            **pick(self, "compared_with", "chosen", "reference_scores", "segment_score"),
-        }
+            trees = pick(self.trees, "reference", "hypothesis", "edits", "distance", "largest")
+            for side in SIDES:
+                trees[side] = pick(trees[side], "words", "lemmas", "heads", "relations")
+            entries["trees"] = trees
         if self.errors is not None:
             entries["errors"] = [span_record(self.errors.text, one) for one in self.errors]
-        source = {} if self.source is None else {"source": self.source.to_dict()}
-        return {name: plain(value) for name, value in entries.items()} | source
+        if self.source is not None:
+            entries["source"] = self.source.to_dict()
+        return plain(entries)
 
     def draw(self, path: str | Path | None = None, *, plan: str | None = None) -> Figure:
         """Draw a figure, which notebooks display: :func:`~textmover.report.explanation.figure.explanation_figure`.

@@ -19,7 +19,7 @@ from textmover.files import atomic_file, check_output, output_format
 from textmover.markdown_escaping import as_unicode, one_line
 from textmover.report.error_spans import print_marked, visible
 from textmover.report.explanation.page import render_explanations
-from textmover.report.explanation.parts import decomposition, flag_notes, tree_rows
+from textmover.report.explanation.parts import SideName, decomposition, flag_notes, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, shades, step_of
 from textmover.report.figures.matplotlib_figures import FORMATS as PICTURES
 from textmover.report.figures.matplotlib_figures import check_matplotlib
@@ -28,7 +28,7 @@ from textmover.terminal import console, print_table
 from textmover.types import fixed
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explanations import ExplainedLine, ExplainedTrees, Explanation, SideName
+    from textmover.report.explanation.explanations import ExplainedLine, ExplainedTrees, Explanation
 
 UNMATCHED = "underline"  # additional style of words without a counterpart, visible without colours too
 BAR = 12  # length of the longest bar, in characters

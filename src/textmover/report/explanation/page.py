@@ -12,14 +12,15 @@ import numpy as np
 
 from textmover.markdown_escaping import one_line
 from textmover.report.error_spans import shown_pieces
-from textmover.report.explanation.parts import blank_words, flag_notes, signed_terms, tree_rows
+from textmover.report.explanation.parts import SIDES, SideName, blank_words, flag_notes, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, step_of
 from textmover.report.figures.scales import signed
+from textmover.report.table_formats import pick
 from textmover.report.templating import render_page
 from textmover.types import InputError, fixed, plural
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explanations import ExplainedLine, Explanation, SideName
+    from textmover.report.explanation.explanations import ExplainedLine, Explanation
 
 MOST_LINES = 200  # maximum pairs of a page
 WORDS = 60_000  # maximum interactive words of a page; the rest of longer texts is folded as plain text
@@ -70,30 +71,18 @@ def line_view(given: ExplainedLine, *, of: int = 1) -> dict[str, Any]:
     """Return template values of a pair on a page of ``of`` pairs, which share the limit :data:`WORDS`."""
     found = given.found
     most = max(50, min(LONGEST, WORDS // (2 * of)))
-    terms = signed_terms(found)
-    reach = max(abs(found.score), *(abs(value) for _, value in terms), 1e-12)
-    hows = ["what all words add, of either text", *(one.how for one in found.remainders)]
-    sides: tuple[SideName, SideName] = ("hypothesis", "reference")
+    reach = max(abs(found.score), *(abs(term.value) for term in found.terms), 1e-12)
     return {
+        **pick(found, "score", "unknown_words", "reference_scores", "chosen", "steps", "trees"),
         "line": given.line,
         "beside": False,
         "key": f"line-{given.line}" if given.line is not None else "pair",
-        "score": found.score,
         "flags": flag_notes(found),
-        "unknown": found.unknown_words,
         "beginning": one_line(found.hypothesis.text)[:BEGINNING] or "(empty text)",
-        "sides": [_side(found, side, most) for side in sides],
-        "terms": [
-            {"name": name, "value": value, "share": round(100 * abs(value) / reach, 1), "how": how}
-            for (name, value), how in zip(terms, hows, strict=True)
-        ],
-        "how": found.steps[-1].how,
-        "steps": found.steps,
-        "others": found.reference_scores,
-        "chosen": found.chosen + 1,
+        "sides": [_side(found, side, most) for side in SIDES],
+        "terms": [(term, round(100 * abs(term.value) / reach, 1)) for term in found.terms],
         "map": _map(found, most),
         "errors": shown_pieces(found.errors) if found.errors else [],
-        "trees": found.trees,
         "tree_rows": [] if found.trees is None else tree_rows(found.trees, kept_first=False),
     }
 

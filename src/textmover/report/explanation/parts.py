@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from textmover.report.figures.scales import MINUS, signed
 from textmover.types import InputError
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explanations import ExplainedTrees, Explanation, SideName
+    from textmover.report.explanation.explanations import ExplainedTrees, Explanation
+
+SideName = Literal["hypothesis", "reference"]
+SIDES: tuple[SideName, SideName] = ("hypothesis", "reference")
 
 MOST_WORDS = 60  # maximum rows or columns of a figure; longer texts are grouped into chunks of words
 LONGEST_LABEL = 18  # maximum characters of a label
@@ -132,15 +135,10 @@ def flag_notes(found: Explanation) -> list[str]:
     return notes
 
 
-def signed_terms(found: Explanation) -> list[tuple[str, float]]:
-    """Return the terms of the score: the sum of all words, and each remainder by name."""
-    return [("words", found.by_words), *((one.name, one.value) for one in found.remainders)]
-
-
 def decomposition(found: Explanation, *, plain: bool = False) -> str:
     """Format the score as a sum such as ``"words 0.72 - baseline 0.13 = score 0.59"``; ``plain`` uses ASCII minus."""
     minus, parts = "-" if plain else MINUS, []
-    for place, (name, value) in enumerate(signed_terms(found)):
+    for place, (name, value, _) in enumerate(found.terms):
         sign = "" if place == 0 and value >= 0 else f"{minus} " if value < 0 else "+ "
         parts.append(f"{sign}{name} {signed(abs(value), 4)}")
     return f"{' '.join(parts)} = score {signed(found.score, 4).replace(MINUS, minus)}"
