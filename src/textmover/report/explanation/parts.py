@@ -47,22 +47,22 @@ class Grid(NamedTuple):
 def grid_of(found: Explanation, plan: str | None = None) -> Grid:
     """Build the grid of an explanation, at most :data:`MOST_WORDS` rows and columns, with one plan or all plans."""
     chunks = [stretches(len(text), MOST_WORDS) for text in (found.reference, found.hypothesis)]
-    lines = [_lines(found, "reference", chunks[0]), _lines(found, "hypothesis", chunks[1])]
     similarity = found.similarity
     plans = {one.name: one.plan for one in found.matches if plan in (None, one.name)}
     if found.matches and not plans:
         names = " or ".join(repr(one.name) for one in found.matches)
         raise InputError(f"Expected `plan` to be {names}, but got {plan!r}: choose one of them.")
-    steps = [max(map(len, one), default=1) for one in chunks]
     if all(chunks):
-        starts = [[one.start for one in side] for side in chunks]
-        if max(steps) > 1:
-            similarity = _chunk_score(similarity, starts, [[len(one) for one in side] for side in chunks])
-        plans = {
-            name: np.add.reduceat(np.add.reduceat(one, starts[0], axis=0), starts[1], axis=1)
-            for name, one in plans.items()
-        }
-    return Grid(lines[0], lines[1], similarity, plans, steps[0], steps[1])
+        rows, columns = ([one.start for one in side] for side in chunks)
+        plans = {name: np.add.reduceat(np.add.reduceat(one, rows), columns, axis=1) for name, one in plans.items()}
+        # The mean over the words of both chunks of their best match in the other chunk.
+        heights, widths = (np.array(list(map(len, side))) for side in chunks)
+        down = np.add.reduceat(np.maximum.reduceat(similarity, columns, axis=1), rows) / heights[:, None]
+        across = np.add.reduceat(np.maximum.reduceat(similarity, rows), columns, axis=1) / widths
+        similarity = (down + across) / 2
+    lines = _lines(found, "reference", chunks[0]), _lines(found, "hypothesis", chunks[1])
+    steps = [max(map(len, one), default=1) for one in chunks]
+    return Grid(*lines, similarity, plans, steps[0], steps[1])
 
 
 def stretches(count: int, most: int) -> list[range]:
@@ -89,14 +89,6 @@ def _lines(found: Explanation, side: SideName, places: Sequence[range]) -> tuple
         special = not weighted or (not several and text.spans[first] is None)
         lines.append(Line(label, first, alone, special, float(adds[words].sum()), all(blank[one] for one in words)))
     return tuple(lines)
-
-
-def _chunk_score(values: np.ndarray, starts: Sequence[Sequence[int]], sizes: Sequence[Sequence[int]]) -> np.ndarray:
-    """Return chunk similarities: the mean over words of both chunks of their best match in the other chunk."""
-    lengths = np.array(sizes[0])[:, None], np.array(sizes[1])[None]
-    down = np.add.reduceat(np.maximum.reduceat(values, starts[1], axis=1), starts[0], axis=0) / lengths[0]
-    across = np.add.reduceat(np.maximum.reduceat(values, starts[0], axis=0), starts[1], axis=1) / lengths[1]
-    return np.asarray((down + across) / 2)
 
 
 # --- sentences --------------------------------------------------------------------------------------------------------
