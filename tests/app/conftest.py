@@ -1,9 +1,7 @@
 """What the tests of the page share: a folder with texts, the server as users start it, and a browser."""
 
-import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -99,59 +97,6 @@ def serve(tmp_path: Path, programs: Path) -> Iterator:
         if not one.errors.closed:
             one.end(signal.SIGKILL)
     assert not (tmp_path / "watched").exists(), (tmp_path / "watched").read_text()
-
-
-@pytest.fixture(scope="session")
-def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
-    """Windows of browsers that note all that they ask for, by number; each starts once and serves all tests."""
-    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    driver = shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("needs chromium and chromedriver: apt-get install chromium chromium-driver")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    opened: list[webdriver.Chrome] = []
-
-    def window(number: int) -> webdriver.Chrome:
-        if number == len(opened):
-            options = webdriver.ChromeOptions()
-            options.binary_location = binary
-            for one in (
-                "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-                "--disable-sync", "--disable-background-networking", "--disable-component-update",
-                f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
-                "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-            ):  # fmt: skip
-                options.add_argument(one)
-            options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-            opened.append(webdriver.Chrome(options=options, service=Service(driver)))
-        return opened[number]
-
-    yield window
-    for one in opened:
-        with contextlib.suppress(OSError):
-            one.quit()
-
-
-@pytest.fixture
-def browse(windows) -> Iterator:
-    """Open addresses, each in a window of its own that remembers nothing of earlier tests."""
-    used = []
-
-    def opened(url: str, width: int = 1280, height: int = 900):
-        window = windows(len(used))
-        used.append(window)
-        window.set_window_size(width, height)
-        window.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": url.rstrip("/"), "storageTypes": "all"})
-        for log in ("performance", "browser"):
-            window.get_log(log)  # what it holds is gone with that
-        window.get(url)
-        return window
-
-    yield opened
-    for one in used:
-        one.get("about:blank")
 
 
 def until(what, seconds: float = 30.0):

@@ -1,15 +1,10 @@
 """Made-up judgements, scores and alignments for tables and pages."""
 
-import html
 import itertools
-import json
 import re
-import shutil
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -270,67 +265,43 @@ def checked(text: str) -> Page:
     return page
 
 
-DARK = "--blink-settings=preferredColorScheme=0"
-FRAME = """<!DOCTYPE html><title>frame</title><body style="margin:0"><script>
-addEventListener("message", (event) => { document.body.dataset.found = event.data; });
-</script><iframe src="page.html" style="border:0;width:360px;height:4000px"></iframe>"""
-"""A browser without a head has no window as narrow as a phone, but a frame can be."""
+@pytest.fixture
+def probe(browse, tmp_path) -> Iterator[Callable[..., dict]]:
+    """A function that runs a script in a page (its text), as wide as a window or, if narrow, as a phone.
 
+    It gives what the script puts into ``found``. Nothing sticks out, the console stays silent, and the page is light
+    or, if asked for, dark.
+    """
+    window = browse("about:blank")
+    window.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
 
-@pytest.fixture(scope="session")
-def browse(tmp_path_factory) -> Callable[..., str]:
-    """A function that opens a page and gives what the browser printed; the console must stay silent."""
-    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if binary is None:
-        pytest.skip("needs chromium: apt-get install chromium")
-    profile = tmp_path_factory.mktemp("profile")
+    def show(page: str, *, narrow: bool = False, dark: bool = False, height: int = 4000):
+        size = {"width": 360 if narrow else 1280, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        window.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        window.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
+        (tmp_path / "page.html").write_text(page, encoding="utf-8")
+        window.get((tmp_path / "page.html").as_uri())
+        return window
 
-    def run(path: Path, *options: str, silent: bool = True) -> str:
-        command = [binary, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
-        command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
-        command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={profile}", "--enable-logging=stderr"]
-        command += ["--v=0", "--virtual-time-budget=3000", "--window-size=1280,2000"]
-        ran = subprocess.run(
-            [*command, *options, path.as_uri()], capture_output=True, text=True, timeout=120, check=True
-        )
-        said = [line for line in ran.stderr.splitlines() if "CONSOLE" in line]
-        assert (said == []) == silent, said
-        return ran.stdout
+    def run(page: str, script: str = "", **how: bool) -> dict:
+        found = show(page, **how).execute_async_script(PROBE % script)
+        assert window.get_log("browser") == []
+        assert found["needed"] <= found["width"] == (360 if how.get("narrow") else 1280)
+        assert found["paper"] == ("rgb(22, 24, 27)" if how.get("dark") else "rgb(255, 255, 255)")
+        return found
 
-    return run
+    run.show = show
+    yield run
+    window.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    window.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 PROBE = """
-addEventListener("load", () => setTimeout(async () => {
-  const needed = () => document.documentElement.scrollWidth;
+const end = arguments[0], needed = () => document.documentElement.scrollWidth;
+setTimeout(async () => {
   const before = needed(), paper = getComputedStyle(document.body).backgroundColor, found = { width: innerWidth };
   { %s }
-  const shown = JSON.stringify({ ...found, paper, needed: Math.max(before, needed()) });
-  document.body.dataset.found = shown;
-  parent.postMessage(shown, "*");
-}, 100));
+  end({ ...found, paper, needed: Math.max(before, needed()) });
+}, 100);
 """
-
-
-@pytest.fixture
-def probe(browse, tmp_path) -> Callable[..., dict]:
-    """A function that runs a script in a page (its text), as wide as a window or, framed, as narrow as a phone.
-
-    It gives what the script puts into ``found``. Nothing sticks out, and the page is light or, if asked for, dark.
-    """
-
-    def run(page: str, script: str = "", *, framed: bool = False, dark: bool = False) -> dict:
-        path = tmp_path / "page.html"
-        path.write_text(page.replace("</body>", f"<script>{PROBE % script}</script></body>"), encoding="utf-8")
-        if framed:
-            path = tmp_path / "frame.html"
-            path.write_text(FRAME, encoding="utf-8")
-        shown = browse(path, "--dump-dom", *([DARK] if dark else []))
-        ended = re.search(r'data-found="([^"]+)"', shown)
-        assert ended is not None, "the script in the page came to no end"
-        found = json.loads(html.unescape(ended[1]))
-        assert found["needed"] <= found["width"] == (360 if framed else 1280)
-        assert found["paper"] == ("rgb(22, 24, 27)" if dark else "rgb(255, 255, 255)")
-        return found
-
-    return run

@@ -1,5 +1,6 @@
 """Pages in a browser: no error, nothing that sticks out, light and dark, sorting, words that light up, and print."""
 
+import base64
 import re
 import struct
 from dataclasses import replace
@@ -17,16 +18,15 @@ from textmover.types import ErrorSpan, TextErrors
 
 pytestmark = pytest.mark.slow
 
-wide_and_narrow = pytest.mark.parametrize("framed", [False, True], ids=["wide", "narrow"])
+wide_and_narrow = pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
 
 NASTY = '<script>document.title="x"</script><b>'
 LONG = "a-name-without-any-space-in-it-" * 8
 
 
-def test_the_console_is_listened_to(browse, tmp_path):
-    path = tmp_path / "loud.html"
-    path.write_text("<script>throw new Error('on purpose')</script>")
-    browse(path, "--dump-dom", silent=False)
+def test_the_console_is_listened_to(probe):
+    with pytest.raises(AssertionError, match="on purpose"):
+        probe("<script>throw new Error('on purpose')</script>")
 
 
 def test_dark_where_that_is_preferred(probe, evaluated, explained):
@@ -69,8 +69,8 @@ EVALUATION = """
 
 
 @wide_and_narrow
-def test_tables_of_an_evaluation_can_be_sorted_and_words_light_up(probe, evaluated, framed):
-    found = probe(evaluated, EVALUATION, framed=framed)
+def test_tables_of_an_evaluation_can_be_sorted_and_words_light_up(probe, evaluated, narrow):
+    found = probe(evaluated, EVALUATION, narrow=narrow)
     assert found["buttons"] == 5 + 3  # metric, value, interval, rank, baseline, and the groups
     values = [float(one) for one in found["before"]]
     assert values == sorted(values, reverse=True)
@@ -83,22 +83,15 @@ def test_tables_of_an_evaluation_can_be_sorted_and_words_light_up(probe, evaluat
     assert found["after"] == []
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_screenshots_are_not_blank(browse, evaluated, tmp_path, theme):
-    page, picture = tmp_path / "page.html", tmp_path / "page.png"
-    page.write_text(evaluated, encoding="utf-8")
-    dark = ["--blink-settings=preferredColorScheme=0"] * (theme == "dark")
-    browse(page, f"--screenshot={picture}", "--window-size=1280,3000", *dark)
-    data = picture.read_bytes()
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_screenshots_are_not_blank(probe, evaluated, dark):
+    data = probe.show(evaluated, dark=dark, height=3000).get_screenshot_as_png()
     assert struct.unpack(">II", data[16:24]) == (1280, 3000)
     assert len(data) > 100_000
 
 
-def test_print_has_pages(browse, evaluated, tmp_path):
-    page, path = tmp_path / "page.html", tmp_path / "page.pdf"
-    page.write_text(evaluated, encoding="utf-8")
-    browse(page, f"--print-to-pdf={path}", "--no-pdf-header-footer")
-    data = path.read_bytes()
+def test_print_has_pages(probe, evaluated):
+    data = base64.b64decode(probe.show(evaluated).print_page())
     assert data.startswith(b"%PDF")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", data)) <= 12
 
@@ -150,12 +143,12 @@ SYSTEMS = """
 @wide_and_narrow
 @pytest.mark.parametrize("make", [compared, ranked])
 @pytest.mark.parametrize("names", [("one", NASTY), ("one", LONG, *(f"s{place}" for place in range(10)))], ids=len)
-def test_tables_of_systems_can_be_sorted(probe, make, names, framed):
+def test_tables_of_systems_can_be_sorted(probe, make, names, narrow):
     page = make(names)
-    found = probe(page, SYSTEMS, framed=framed)
+    found = probe(page, SYSTEMS, narrow=narrow)
     assert found["before"] == list(reversed(names))
     assert found["sorted"] == list(names)
-    assert found["scripts"] == page.count("<script") + 1 == 2  # the page's own, and the probe
+    assert found["scripts"] == page.count("<script") == 1
     assert make is ranked or {"rtl", "ltr"} <= set(found["directions"])
 
 
@@ -264,9 +257,9 @@ EXPLANATION = """
 
 
 @wide_and_narrow
-def test_words_light_up_by_every_means(probe, explained, framed):
+def test_words_light_up_by_every_means(probe, explained, narrow):
     page = explained("a small cat sat", "the cat sat there, " + "x" * 300).to_html()
-    found = probe(page, EXPLANATION, framed=framed)
+    found = probe(page, EXPLANATION, narrow=narrow)
     assert found["stops"] == 1
     assert found["focused"] == "cat"
     assert "cat" in found["byKey"]
@@ -286,12 +279,12 @@ def test_threads_at_rest_only_where_they_can_be_told_apart(probe, explained):
 
 
 @wide_and_narrow
-def test_several_lines_can_be_ordered_and_run_their_way(probe, explained, framed):
+def test_several_lines_can_be_ordered_and_run_their_way(probe, explained, narrow):
     texts = ["a small cat sat", "مرحبا بالعالم cat", '<script>document.title="x"</script> a b', "a cat sat there " * 60]
     lines = [
         ExplainedLine(explained(text, "the cat sat there", seed=place), place + 1) for place, text in enumerate(texts)
     ]
-    found = probe(render_explanations(lines), EXPLANATION, framed=framed)
+    found = probe(render_explanations(lines), EXPLANATION, narrow=narrow)
     assert found["list"] == 4
     assert found["order"] == sorted(one.found.score for one in lines)
     assert found["articles"] == found["links"]
