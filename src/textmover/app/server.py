@@ -10,8 +10,13 @@ import re
 import secrets
 import socket
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from textmover.safe_reading import load_json
 from textmover.types import InputError
@@ -71,11 +76,6 @@ def names_of_this_computer(listening: str, further: Iterable[str] = ()) -> froze
     return frozenset(names)
 
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 ALIVE = "/alive"  # the page checks here that the server has not been restarted
 
 OPEN = ("/", ALIVE, "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json", "/gradio_api/info",
@@ -87,18 +87,19 @@ OPEN_BELOW = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/")
 LARGEST = 2_000_000  # most bytes of a request
 TOO_LARGE = f"Expected a request of at most {LARGEST:,} bytes, but got a larger one."
 
-HEADERS = (
-    (
-        b"content-security-policy",
-        b"default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-        b"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
-        b"frame-src 'self' blob:; frame-ancestors 'none'; base-uri 'self'; form-action 'self'; object-src 'none'",
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
+        "frame-src 'self' blob:; frame-ancestors 'none'; base-uri 'self'; form-action 'self'; object-src 'none'"
     ),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
-)
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+}
 """Headers that keep the browser from loading from or sending to other sites, whatever a text contains."""
+
+OWN_HEADERS = {"cache-control": "no-store", **HEADERS}
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -128,19 +129,11 @@ def url_of(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-class RefusedError(Exception):
-    """Reason why a request is refused, with the HTTP status."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
 class Guard:
     """ASGI middleware that passes only requests that the page needs."""
 
     def __init__(
-        self, application: Application, *, names: Collection[str] | None, inputs: Mapping[int, int] | None = None
+        self, application: ASGIApp, *, names: Collection[str] | None, inputs: Mapping[int, int] | None = None
     ) -> None:
         self._application, self._names, self._inputs = application, names, inputs
         self._run = secrets.token_hex(8)
@@ -156,55 +149,55 @@ class Guard:
         try:
             self._check_request(scope)
             if scope["path"] == ALIVE:
-                await _respond(send, 200, b"application/json", f'{{"run": "{self._run}"}}'.encode())
+                await JSONResponse({"run": self._run}, headers=OWN_HEADERS)(scope, receive, send)
                 return
             if scope["method"] not in ("GET", "HEAD"):
                 receive = self._check_body(await _body(receive), receive)
             await self._application(scope, receive, _with_headers(send))
-        except RefusedError as refused:
-            await _respond(send, refused.status, b"text/plain; charset=utf-8", str(refused).encode())
+        except HTTPException as refused:
+            await PlainTextResponse(refused.detail, refused.status_code, OWN_HEADERS)(scope, receive, send)
 
     def _check_request(self, scope: Scope) -> None:
         """Refuse requests for another host, from another site, that are too large, or for other routes."""
-        headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
-        hosts = [value for name, value in headers if name == b"host"]
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
         host = hosts[0] if len(hosts) == 1 else ""
         name = host_name(host)
         own_name = self._names is not None and (name in self._names or name == (scope.get("server") or ("",))[0])
         if name is None or not (is_loopback(name) or own_name):
-            raise RefusedError(
+            raise HTTPException(
                 403,
                 f"Expected an address or a name of this computer, but got {host[:100]!r}: start the app with "
                 "`--allow-host` for another name.",
             )
-        if any(name == b"origin" and value not in (f"http://{host}", f"https://{host}") for name, value in headers):
-            raise RefusedError(403, "Expected a request of this page, but got one of another site.")
-        length = dict(headers).get(b"content-length", "0")
-        if not length.isdecimal() or len(length) > 20 or int(length) > LARGEST:
-            raise RefusedError(413, TOO_LARGE)
+        if any(origin not in (f"http://{host}", f"https://{host}") for origin in headers.getlist("origin")):
+            raise HTTPException(403, "Expected a request of this page, but got one of another site.")
+        for length in headers.getlist("content-length"):
+            if not length.isdecimal() or len(length) > 20 or int(length) > LARGEST:
+                raise HTTPException(413, TOO_LARGE)
         path = scope["path"]
         allowed = path in OPEN or path.rstrip("/") in OPEN or path.startswith(OPEN_BELOW)
         if not allowed or ".." in path or "\\" in path or "\0" in path:
-            raise RefusedError(404, "not here")
+            raise HTTPException(404, "not here")
 
     def _check_body(self, body: bytes, receive: Receive) -> Receive:
         """Check that Gradio can read the body of a request; return a function that receives the body again."""
         try:
             request = load_json(body, "a request")
         except InputError as error:
-            raise RefusedError(400, str(error)) from error
+            raise HTTPException(400, str(error)) from error
         if SURROGATE.search(json.dumps(request, ensure_ascii=False)):
-            raise RefusedError(400, "Expected Unicode text, but got half a surrogate pair.")
+            raise HTTPException(400, "Expected Unicode text, but got half a surrogate pair.")
         if isinstance(request, dict) and "data" in request and self._inputs is not None:
             function, data = request.get("fn_index"), request["data"]
             expected = self._inputs.get(function) if isinstance(function, int) else None
             if expected is None or request.get("batched") or not isinstance(data, list) or len(data) != expected:
-                raise RefusedError(
+                raise HTTPException(
                     400, "Expected something that this page does, but got another request: load it again."
                 )
         messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
-        async def receive_again() -> MutableMapping[str, Any]:
+        async def receive_again() -> Message:
             return next(messages, None) or await receive()
 
         return receive_again
@@ -216,27 +209,22 @@ async def _body(receive: Receive) -> bytes:
         message = await receive()
         body += message.get("body", b"")
         if len(body) > LARGEST:
-            raise RefusedError(413, TOO_LARGE)
+            raise HTTPException(413, TOO_LARGE)
         if not message.get("more_body"):
             return body
 
 
 def _with_headers(send: Send) -> Send:
-    async def sending(message: MutableMapping[str, Any]) -> None:
+    async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
+            message.setdefault("headers", [])
+            MutableHeaders(scope=message).update(HEADERS)
         await send(message)
 
     return sending
 
 
-async def _respond(send: Send, status: int, kind: bytes, body: bytes) -> None:
-    headers = [(b"content-type", kind), (b"cache-control", b"no-store"), *HEADERS]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def make_application(page: gr.Blocks, options: dict[str, Any], *, names: Collection[str] | None) -> Application:
+def make_application(page: gr.Blocks, options: dict[str, Any], *, names: Collection[str] | None) -> ASGIApp:
     """Return the page as an ASGI application behind :class:`Guard`."""
     import gradio as gr
     from fastapi import FastAPI
@@ -246,7 +234,7 @@ def make_application(page: gr.Blocks, options: dict[str, Any], *, names: Collect
     return Guard(gr.mount_gradio_app(application, page, path="/", **options), names=names, inputs=inputs)
 
 
-def serve(application: Application, listening: socket.socket, ready: Callable[[], None]) -> None:
+def serve(application: ASGIApp, listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve requests until interrupted; call ``ready`` once the server has started."""
     import uvicorn
 
