@@ -6,9 +6,8 @@ import io
 import math
 import textwrap
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -49,18 +48,6 @@ class ShownFigure(Figure):
             return stream.getvalue(), {"width": round(width), "height": round(height)}
 
 
-class _Layout(NamedTuple):
-    cell: float
-    left: float
-    width: float
-    height: float
-    below: float
-    numbers: float
-    size: tuple[float, float]
-    turn: int
-    font: float
-
-
 def explanation_figure(found: Explanation, path: Path | str | None = None, *, plan: str | None = None) -> Figure:
     """Draw an explanation with a column for each hypothesis word and a row for each reference word.
 
@@ -78,59 +65,135 @@ def explanation_figure(found: Explanation, path: Path | str | None = None, *, pl
     missing = frozenset() if path is not None and path.suffix.lower() == ".svg" else fonts.lacking
     with warnings.catch_warnings(), rc_context({"font.family": list(fonts.families), "svg.fonttype": "none"}):
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # handled above, or by the viewer
-        figure = _figure(explanations, missing)
+        figure = ShownFigure()
+        FigureCanvasAgg(figure)
+        panes = [_Pane(figure, *explanation, missing) for explanation in explanations]
+        width, heights = max(one.size[0] for one in panes), [one.size[1] for one in panes]
+        figure.set_size_inches(width, sum(heights))
+        places: Any = [figure] if len(panes) == 1 else figure.subfigures(len(panes), 1, height_ratios=heights)
+        for pane, place, height in zip(panes, places, heights, strict=True):
+            pane.draw(place, (width, height))
         if path is not None:
             save_figure(figure, path)
     return figure
 
 
-def _figure(explanations: Sequence[tuple[Explanation, Grid]], missing: frozenset[str]) -> Figure:
-    """Draw one explanation, or several combined explanations below each other."""
-    figure = ShownFigure()
-    FigureCanvasAgg(figure)
-    prepared = []
-    for found, grid in explanations:
-        labels = [[_label(one, missing) for one in lines] for lines in (grid.rows, grid.columns)]
-        notes = _notes(found, grid, hidden=any(set(one.label) & missing for one in (*grid.rows, *grid.columns)))
-        prepared.append((found, grid, labels, notes, _layout(figure, grid, labels, notes)))
-    width, heights = max(one[-1].size[0] for one in prepared), [one[-1].size[1] for one in prepared]
-    figure.set_size_inches(width, sum(heights))
-    panes: Any = [figure] if len(prepared) == 1 else figure.subfigures(len(prepared), 1, height_ratios=heights)
-    for pane, (found, grid, labels, notes, layout), height in zip(panes, prepared, heights, strict=True):
-        layout = layout._replace(size=(width, height))
-        _draw_title(pane, layout, found)
-        limits: Any = {"xlim": (0, max(1, len(grid.columns))), "ylim": (max(1, len(grid.rows)), 0)}
-        cells = _axes(pane, layout, (layout.left, layout.below, layout.width, layout.height), **limits)
-        _draw_cells(cells, grid)
-        _draw_plans(cells, grid)
-        _draw_names(cells, grid, labels, layout)
-        _draw_bars(pane, layout, grid, cells)
-        _draw_legend(pane, layout, grid, notes)
-    return figure
+class _Pane:
+    """Part of a figure for one explanation, with sizes in inches."""
+
+    def __init__(self, figure: Figure, found: Explanation, grid: Grid, missing: frozenset[str]) -> None:
+        self.found, self.grid = found, grid
+        self.labels = [[_label(one, missing) for one in lines] for lines in (grid.rows, grid.columns)]
+        self.notes = _notes(found, grid, hidden=any(set(one.label) & missing for one in (*grid.rows, *grid.columns)))
+        rows, columns = max(1, len(grid.rows)), max(1, len(grid.columns))
+        self.cell = min(LARGEST, max(SMALLEST, GRID_SIZE / max(rows, columns)))
+        self.font = min(10.0, max(6.5, 48 * self.cell * 0.62))
+        longest = [max((_text_width(figure, one, self.font) for one in side), default=0.0) for side in self.labels]
+        self.turn = 50 if columns <= NUMBERED else 90
+        self.left = max(0.95, longest[0] + 0.25)
+        self.width, self.height = self.cell * columns, self.cell * rows
+        right = max(BARS + 0.75, longest[1] * math.cos(math.radians(self.turn)) - self.cell / 2)
+        total_width = max(self.left + self.width + right, 6.4)
+        above = 0.85 + longest[1] * math.sin(math.radians(self.turn)) + 0.12
+        self.numbers = NUMBERS if columns <= NUMBERED else 0.1
+        self.below = BARS + self.numbers + 0.66 + 0.19 * sum(len(_wrapped(one, total_width)) for one in self.notes)
+        self.size = total_width, above + self.height + self.below
+
+    def draw(self, figure: Figure, size: tuple[float, float]) -> None:
+        """Draw the explanation into a figure of this size."""
+        self.figure, self.size = figure, size
+        self._draw_title()
+        limits: Any = {"xlim": (0, max(1, len(self.grid.columns))), "ylim": (max(1, len(self.grid.rows)), 0)}
+        cells = self._axes((self.left, self.below, self.width, self.height), **limits)
+        _draw_cells(cells, self.grid)
+        _draw_plans(cells, self.grid)
+        self._draw_names(cells)
+        self._draw_bars(cells)
+        self._draw_legend()
+
+    def _axes(self, box: tuple[float, float, float, float], **limits: Any) -> Axes:
+        (left, bottom, width, height), (wide, high) = box, self.size
+        place = left / wide, bottom / high, width / wide, height / high
+        return self.figure.add_axes(place, xticks=[], yticks=[], frame_on=False, **limits)
+
+    def _draw_title(self) -> None:
+        (width, height), found, figure = self.size, self.found, self.figure
+        how = textwrap.shorten(found.steps[-1].how, int((width - 0.3) * 13.5), placeholder=" …")
+        top = 1 - 0.12 / height
+        against = " against the source" if found.compared_with == "source" else ""
+        score = f"score {signed(found.score, 4)}{against}"
+        figure.text(0.15 / width, top, score, fontsize=14, weight="bold", va="top")
+        figure.text(0.15 / width, top - 0.3 / height, how, fontsize=8.5, color=QUIET, va="top", parse_math=False)
+        sides = ("hypothesis \N{RIGHTWARDS ARROW}", 0.3), (f"{found.compared_with} \N{DOWNWARDS ARROW}", 0.12)
+        for text, above in sides:
+            at = (self.left - 0.09) / width, (self.below + self.height + above) / height
+            figure.text(*at, text, fontsize=7.5, style="italic", color=QUIET, ha="right", va="center")
+
+    def _draw_names(self, axes: Axes) -> None:
+        gap = 0.09 / self.cell
+        turned: dict[str, Any] = {"ha": "left", "rotation": self.turn, "rotation_mode": "anchor"}
+        turned |= {"va": "center" if self.turn == 90 else "bottom"}
+        for lines, labels in zip((self.grid.rows, self.grid.columns), self.labels, strict=True):
+            for at, (line, label) in enumerate(zip(lines, labels, strict=True)):
+                colour = UNMATCHED if line.unmatched else QUIET if line.special else INK["light"]
+                style: dict[str, Any] = {"fontsize": self.font, "color": colour, "clip_on": False, "parse_math": False}
+                if labels is self.labels[1]:
+                    axes.text(at + (0.5 if self.turn == 90 else 0.42), -gap, label, **style, **turned)
+                else:
+                    axes.text(-gap, at + 0.5, label, ha="right", va="center", **style)
+
+    def _draw_bars(self, cells: Axes) -> None:
+        values = [0.0, *(one.adds for one in (*self.grid.rows, *self.grid.columns))]
+        low, high = min(values), max(values)
+        span = (high - low) or 1.0
+        right, top = self.left + self.width + 0.1, self.below - 0.1 - BARS
+        beside = self._axes((right, self.below, BARS, self.height), xlim=(low, low + span), sharey=cells)
+        under = self._axes((self.left, top, self.width, BARS), ylim=(low + span, low), sharex=cells)
+        pad, size = 0.05 * span / BARS, self.font * 0.85
+        for axes, lines, across in ((beside, self.grid.rows, True), (under, self.grid.columns, False)):
+            (axes.axvline if across else axes.axhline)(0, color="#c9cbce", linewidth=0.8)
+            draw = axes.barh if across else axes.bar
+            colours = [BAR if one.adds >= 0 else FALLING for one in lines]
+            draw([at + 0.5 for at in range(len(lines))], [one.adds for one in lines], 0.62, color=colours)
+            for at, one in enumerate(lines if len(lines) <= NUMBERED else ()):
+                x, y = (max(one.adds, 0) + pad, at + 0.5) if across else (at + 0.5, max(one.adds, 0) + pad)
+                turned = {"ha": "left", "va": "center"} if across else {"ha": "center", "va": "top", "rotation": 90}
+                text = "0" if abs(one.adds) < 0.0005 else signed(one.adds, 3)
+                axes.text(x, y, text, fontsize=size, color=QUIET, clip_on=False, **turned)
+
+    def _draw_legend(self) -> None:
+        width, height = self.size[0], self.below - BARS - self.numbers
+        axes = self._axes((0, 0, width, height), xlim=(0, width), ylim=(height, 0))
+        style: dict[str, Any] = {"fontsize": 8.5, "color": INK["light"], "va": "center", "parse_math": False}
+        y, start = 0.28, 0.68
+
+        def swatch(left: float, size: float, colour: str) -> None:
+            axes.add_patch(Rectangle((left, y - 0.08), size, 0.16, facecolor=colour, linewidth=0))
+
+        axes.text(0.15, y, "cosine", **style)
+        if (self.grid.similarity < -0.005).any():
+            for step, one in enumerate(shades("below")[1::-1]):
+                swatch(start + 0.13 * step, 0.13, one.fill)
+            axes.text(start + 0.13, y + 0.17, "below 0", **{**style, "ha": "center", "fontsize": 7, "color": QUIET})
+            start += 0.4
+        axes.text(start, y, "0", **style)
+        for step, one in enumerate(shades("sequential")):
+            swatch(start + 0.12 + 0.16 * step, 0.16, one.fill)
+        end = start + 0.12 + 0.16 * SEQUENTIAL
+        axes.text(end + 0.06, y, "1", **style)
+        at = end + 0.42
+        for degrees, name in zip(_halves(self.grid), self.grid.plans, strict=False):
+            axes.add_patch(Wedge((at, y), 0.085, *degrees, facecolor=INK["light"], linewidth=0))
+            text = axes.text(at + 0.15, y, f"moved in {name}" if len(self.grid.plans) > 1 else "moved", **style)
+            at += 0.4 + _artist_width(self.figure, text)
+        lines = [line for note in self.notes for line in _wrapped(note, width)]
+        for place, line in enumerate(lines):
+            axes.text(0.15, y + 0.34 + 0.19 * place, line, **{**style, "color": QUIET})
 
 
 def _label(line: Line, missing: frozenset[str]) -> str:
     label = f"#{line.first + 1}" if set(line.label) & missing else line.label
     return f"× {label}" if line.unmatched else label
-
-
-# --- layout -----------------------------------------------------------------------------------------------------------
-
-
-def _layout(figure: Figure, grid: Grid, labels: Sequence[Sequence[str]], notes: Sequence[str]) -> _Layout:
-    rows, columns = max(1, len(grid.rows)), max(1, len(grid.columns))
-    cell = min(LARGEST, max(SMALLEST, GRID_SIZE / max(rows, columns)))
-    font = min(10.0, max(6.5, 48 * cell * 0.62))
-    longest = [max((_text_width(figure, one, font) for one in side), default=0.0) for side in labels]
-    rotation = 50 if columns <= NUMBERED else 90
-    left = max(0.95, longest[0] + 0.25)
-    width, height = cell * columns, cell * rows
-    right = max(BARS + 0.75, longest[1] * math.cos(math.radians(rotation)) - cell / 2)
-    total_width = max(left + width + right, 6.4)
-    above = 0.85 + longest[1] * math.sin(math.radians(rotation)) + 0.12
-    numbers = NUMBERS if columns <= NUMBERED else 0.1
-    below = BARS + numbers + 0.66 + 0.19 * sum(len(_wrapped(one, total_width)) for one in notes)
-    return _Layout(cell, left, width, height, below, numbers, (total_width, above + height + below), rotation, font)
 
 
 def _text_width(figure: Figure, text: str, size: float) -> float:
@@ -148,25 +211,7 @@ def _wrapped(text: str, width: float) -> list[str]:
     return textwrap.wrap(text, max(30, int((width - 0.3) * 14.0)))
 
 
-def _axes(figure: Figure, layout: _Layout, box: tuple[float, float, float, float], **limits: Any) -> Axes:
-    (left, bottom, width, height), (wide, high) = box, layout.size
-    place = left / wide, bottom / high, width / wide, height / high
-    return figure.add_axes(place, xticks=[], yticks=[], frame_on=False, **limits)
-
-
 # --- drawing ----------------------------------------------------------------------------------------------------------
-
-
-def _draw_title(figure: Figure, layout: _Layout, found: Explanation) -> None:
-    width, height = layout.size
-    how = textwrap.shorten(found.steps[-1].how, int((width - 0.3) * 13.5), placeholder=" …")
-    top = 1 - 0.12 / height
-    against = " against the source" if found.compared_with == "source" else ""
-    figure.text(0.15 / width, top, f"score {signed(found.score, 4)}{against}", fontsize=14, weight="bold", va="top")
-    figure.text(0.15 / width, top - 0.3 / height, how, fontsize=8.5, color=QUIET, va="top", parse_math=False)
-    for text, above in (("hypothesis \N{RIGHTWARDS ARROW}", 0.3), (f"{found.compared_with} \N{DOWNWARDS ARROW}", 0.12)):
-        at = (layout.left - 0.09) / width, (layout.below + layout.height + above) / height
-        figure.text(*at, text, fontsize=7.5, style="italic", color=QUIET, ha="right", va="center")
 
 
 def _draw_cells(axes: Axes, grid: Grid) -> None:
@@ -201,70 +246,6 @@ def _draw_plans(axes: Axes, grid: Grid) -> None:
             halos.append(Outline((1.06 * radius + 0.012) * unit + at, codes))
     for outlines, colour, layer in ((halos, "white", 3), (discs, INK["light"], 4)):
         axes.add_collection(PathCollection(outlines, facecolor=colour, linewidth=0, zorder=layer))
-
-
-def _draw_names(axes: Axes, grid: Grid, labels: Sequence[Sequence[str]], layout: _Layout) -> None:
-    gap = 0.09 / layout.cell
-    turned: dict[str, Any] = {"ha": "left", "rotation": layout.turn, "rotation_mode": "anchor"}
-    turned |= {"va": "center" if layout.turn == 90 else "bottom"}
-    for lines, names, across in ((grid.rows, labels[0], False), (grid.columns, labels[1], True)):
-        for at, (line, label) in enumerate(zip(lines, names, strict=True)):
-            colour = UNMATCHED if line.unmatched else QUIET if line.special else INK["light"]
-            style: dict[str, Any] = {"fontsize": layout.font, "color": colour, "clip_on": False, "parse_math": False}
-            if across:
-                axes.text(at + (0.5 if layout.turn == 90 else 0.42), -gap, label, **style, **turned)
-            else:
-                axes.text(-gap, at + 0.5, label, ha="right", va="center", **style)
-
-
-def _draw_bars(figure: Figure, layout: _Layout, grid: Grid, cells: Axes) -> None:
-    values = [0.0, *(one.adds for one in (*grid.rows, *grid.columns))]
-    low, high = min(values), max(values)
-    span = (high - low) or 1.0
-    right, top = layout.left + layout.width + 0.1, layout.below - 0.1 - BARS
-    beside = _axes(figure, layout, (right, layout.below, BARS, layout.height), xlim=(low, low + span), sharey=cells)
-    under = _axes(figure, layout, (layout.left, top, layout.width, BARS), ylim=(low + span, low), sharex=cells)
-    pad, size = 0.05 * span / BARS, layout.font * 0.85
-    for axes, lines, across in ((beside, grid.rows, True), (under, grid.columns, False)):
-        (axes.axvline if across else axes.axhline)(0, color="#c9cbce", linewidth=0.8)
-        draw = axes.barh if across else axes.bar
-        colours = [BAR if one.adds >= 0 else FALLING for one in lines]
-        draw([at + 0.5 for at in range(len(lines))], [one.adds for one in lines], 0.62, color=colours)
-        for at, one in enumerate(lines if len(lines) <= NUMBERED else ()):
-            x, y = (max(one.adds, 0) + pad, at + 0.5) if across else (at + 0.5, max(one.adds, 0) + pad)
-            turned = {"ha": "left", "va": "center"} if across else {"ha": "center", "va": "top", "rotation": 90}
-            text = "0" if abs(one.adds) < 0.0005 else signed(one.adds, 3)
-            axes.text(x, y, text, fontsize=size, color=QUIET, clip_on=False, **turned)
-
-
-def _draw_legend(figure: Figure, layout: _Layout, grid: Grid, notes: Sequence[str]) -> None:
-    width, height = layout.size[0], layout.below - BARS - layout.numbers
-    axes = _axes(figure, layout, (0, 0, width, height), xlim=(0, width), ylim=(height, 0))
-    style: dict[str, Any] = {"fontsize": 8.5, "color": INK["light"], "va": "center", "parse_math": False}
-    y, start = 0.28, 0.68
-
-    def swatch(left: float, size: float, colour: str) -> None:
-        axes.add_patch(Rectangle((left, y - 0.08), size, 0.16, facecolor=colour, linewidth=0))
-
-    axes.text(0.15, y, "cosine", **style)
-    if (grid.similarity < -0.005).any():
-        for step, one in enumerate(shades("below")[1::-1]):
-            swatch(start + 0.13 * step, 0.13, one.fill)
-        axes.text(start + 0.13, y + 0.17, "below 0", **{**style, "ha": "center", "fontsize": 7, "color": QUIET})
-        start += 0.4
-    axes.text(start, y, "0", **style)
-    for step, one in enumerate(shades("sequential")):
-        swatch(start + 0.12 + 0.16 * step, 0.16, one.fill)
-    end = start + 0.12 + 0.16 * SEQUENTIAL
-    axes.text(end + 0.06, y, "1", **style)
-    at = end + 0.42
-    for degrees, name in zip(_halves(grid), grid.plans, strict=False):
-        axes.add_patch(Wedge((at, y), 0.085, *degrees, facecolor=INK["light"], linewidth=0))
-        text = axes.text(at + 0.15, y, f"moved in {name}" if len(grid.plans) > 1 else "moved", **style)
-        at += 0.4 + _artist_width(figure, text)
-    lines = [line for note in notes for line in _wrapped(note, width)]
-    for place, line in enumerate(lines):
-        axes.text(0.15, y + 0.34 + 0.19 * place, line, **{**style, "color": QUIET})
 
 
 def _notes(found: Explanation, grid: Grid, *, hidden: bool) -> list[str]:
