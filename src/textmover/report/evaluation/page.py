@@ -16,13 +16,12 @@ from textmover.meta_evaluation import (
     BinAgreement,
     Evaluation,
     IntervalOptions,
-    MetricCorrelations,
     MetricScores,
     agreement_by_length,
     agreement_by_quantile,
     metric_correlations,
 )
-from textmover.meta_evaluation.evaluation import Selection, draw_labels, select_rows
+from textmover.meta_evaluation.evaluation import draw_labels, select_rows
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.report.evaluation import wording
 from textmover.report.evaluation.disagreements import Disagreement, fold_limit, segment_views
@@ -35,6 +34,10 @@ from textmover.types import InputError, Judgements, plural
 
 PAGE = "index.html"  # file name of the page
 MOST_GROUP_COLUMNS = 10  # maximum group columns of the main table; with more groups, only the heat map shows them
+QUARTILE_NAMES = ("lowest", "low", "high", "highest")
+SAMPLES = 200  # maximum bootstrap samples of a bin, sufficient for intervals in a plot
+MOST_LINES = 5
+"""With more metrics, only the best one and the baseline are emphasised; the others are highlighted on hover."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +126,7 @@ def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
             {
                 "key": f"set-{index}",
                 "title": wording.title_of(one.evaluation, evaluations),
-                **_section(one, colours, fold),
+                **_SectionView(one, colours, fold).values(),
             }
             for index, one in enumerate(sections, start=1)
         ],
@@ -133,149 +136,137 @@ def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
     )
 
 
-def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> dict[str, Any]:
-    evaluation = section.evaluation
-    ranked = evaluation.ranked()
-    selection = select_rows(section.judgements, section.metrics, evaluation.protocol, evaluation.dimension)
-    # Statistic over segments: the protocol's if it is a correlation, otherwise Pearson's r.
-    statistic = evaluation.protocol.statistic if evaluation.protocol.statistic in CORRELATIONS else "pearson"
-    groups = None if evaluation.protocol.level == "pooled" else selection.judgements.groups
-    scores = {one.name: selection.scores[selection.metrics.index(one.name)] for one in ranked}
-    columns = wording.shown_groups(evaluation)
-    omitted = len(columns) if len(columns) > MOST_GROUP_COLUMNS else 0
-    columns = () if omitted else columns
-    sentences = wording.remarks(evaluation, section.remarks)
-    rated = not np.isnan(selection.human).any()
-    names = [one.name for one in ranked]
-    view: dict[str, Any] = {
-        "evaluation": evaluation,
-        "ranked": ranked,
-        "names": [evaluation.name, *names, *evaluation.groups],  # any may be written from right to left
-        "columns": columns,
-        "omitted": omitted,
-        "best": [
-            best_rows(values)
-            for values in ([one.value for one in ranked], *([one.by_group[name] for one in ranked] for name in columns))
-        ],
-        "bounded": any(not math.isnan(one.low) for one in ranked),
-        "ranks": any(one.rank is not None for one in ranked),
-        "scale": Scale(*padded([end for one in ranked for end in (one.low, one.value, one.high)], 0.04), 3, 117),
-        "headline": wording.headline(evaluation),
-        "lead": sentences[0],
-        "remarks": [one.replace(" ≤ ", "\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}") for one in sentences[1:]],
-        "p_values": p_value_matrix(evaluation) if len(ranked) > 1 else None,
-        "by_group": group_matrix(evaluation) if len(evaluation.groups) > 1 else None,
-        "by_length": None,
-        **_pictures(section, names, selection, rated=rated),
-        "correlations": None,
-        "disagreements": segment_views(section.disagreements, names, fold, section.judgements),
-        "value_name": wording.STATISTIC_NAMES[evaluation.protocol.statistic].partition(" (")[0],
-        "statistic": wording.STATISTIC_NAMES[statistic],
-        "averaged": evaluation.protocol.level != "pooled" and len(evaluation.groups) > 1,
-    }
-    if len(ranked) > 1:
-        correlations = metric_correlations(list(scores.values()), groups, statistic=statistic)
-        view["correlations"] = correlation_matrix(names, correlations.values)
-        view["correlated"] = _correlation_note(correlations, len(selection.rows))
-    if rated:
-        view |= _bin_views(section, colours, selection, scores, groups, statistic)
-    return view
+class _SectionView:
+    """Values of a section for its template; ``fold`` is the most characters of a folded text."""
 
+    def __init__(self, section: ReportSection, colours: Mapping[str, int], fold: int) -> None:
+        self.section, self.colours, self.fold = section, colours, fold
+        self.evaluation = evaluation = section.evaluation
+        self.ranked = evaluation.ranked()
+        self.names = [one.name for one in self.ranked]
+        self.selection = select_rows(section.judgements, section.metrics, evaluation.protocol, evaluation.dimension)
+        # Statistic over segments: the protocol's if it is a correlation, otherwise Pearson's r.
+        self.statistic = evaluation.protocol.statistic if evaluation.protocol.statistic in CORRELATIONS else "pearson"
+        self.groups = None if evaluation.protocol.level == "pooled" else self.selection.judgements.groups
+        rows = dict(zip(self.selection.metrics, self.selection.scores, strict=True))
+        self.scores = {name: rows[name] for name in self.names}  # from best to worst
 
-def _pictures(section: ReportSection, names: Sequence[str], selection: Selection, *, rated: bool) -> dict[str, Any]:
-    by_name, human = {one.name: one for one in section.metrics}, selection.human
-    raw = {name: by_name[name].scores[selection.rows] for name in names}
-    steps, scatter, distributions = [1], [], []
-    if rated:
-        steps = plots.density_steps(max((plots.most_in_a_hexagon(human, scores) for scores in raw.values()), default=0))
-        picture = plots.distribution_plot("the human ratings", human)
-        outside = plots.outside_words(human)
-        distributions.append({"name": None, "picture": picture, "outside": outside, "reversed": False})
-    for name, scores in raw.items():
-        rising = by_name[name].higher_is_better
-        panel: dict[str, Any] = {"name": name, "reversed": not rising}
+    def values(self) -> dict[str, Any]:
+        """Return all values by name."""
+        evaluation, ranked, names = self.evaluation, self.ranked, self.names
+        columns = wording.shown_groups(evaluation)
+        omitted = len(columns) if len(columns) > MOST_GROUP_COLUMNS else 0
+        columns = () if omitted else columns
+        sentences = wording.remarks(evaluation, self.section.remarks)
+        shown = [[one.value for one in ranked], *([one.by_group[name] for one in ranked] for name in columns)]
+        rated = not np.isnan(self.selection.human).any()
+        return {
+            "evaluation": evaluation,
+            "ranked": ranked,
+            "names": [evaluation.name, *names, *evaluation.groups],  # any may be written from right to left
+            "columns": columns,
+            "omitted": omitted,
+            "best": list(map(best_rows, shown)),
+            "bounded": any(not math.isnan(one.low) for one in ranked),
+            "ranks": any(one.rank is not None for one in ranked),
+            "scale": Scale(*padded([end for one in ranked for end in (one.low, one.value, one.high)], 0.04), 3, 117),
+            "headline": wording.headline(evaluation),
+            "lead": sentences[0],
+            "remarks": [one.replace(" ≤ ", "\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}") for one in sentences[1:]],
+            "p_values": p_value_matrix(evaluation) if len(ranked) > 1 else None,
+            "by_group": group_matrix(evaluation) if len(evaluation.groups) > 1 else None,
+            "disagreements": segment_views(self.section.disagreements, names, self.fold, self.section.judgements),
+            "value_name": wording.STATISTIC_NAMES[evaluation.protocol.statistic].partition(" (")[0],
+            "statistic": wording.STATISTIC_NAMES[self.statistic],
+            "averaged": evaluation.protocol.level != "pooled" and len(evaluation.groups) > 1,
+            **self._pictures(rated=rated),
+            **self._correlations(),
+            **(self._bins() if rated else {"by_length": None}),
+        }
+
+    def _correlations(self) -> dict[str, Any]:
+        if len(self.ranked) < 2:
+            return {"correlations": None}
+        found = metric_correlations(list(self.scores.values()), self.groups, statistic=self.statistic)
+        note = ""
+        if found.groups != found.among:
+            note = (
+                f"Mean over {found.groups} of {plural(found.among, 'group')}, which hold {found.counted:,} of "
+                f"{plural(len(self.selection.rows), 'segment')}: in the others a metric's scores are all equal, or "
+                "there are fewer than three segments."
+            )
+        return {"correlations": correlation_matrix(self.names, found.values), "correlated": note}
+
+    def _pictures(self, *, rated: bool) -> dict[str, Any]:
+        by_name, human = {one.name: one for one in self.section.metrics}, self.selection.human
+        raw = {name: by_name[name].scores[self.selection.rows] for name in self.names}
+        steps, scatter, distributions = [1], [], []
         if rated:
-            picture = plots.scatter_plot(name, human, scores, steps=steps, higher_is_better=rising)
-            scatter.append({**panel, "picture": picture, "outside": plots.outside_words(scores, human)})
-        distributions.append(
-            {**panel, "picture": plots.distribution_plot(name, scores), "outside": plots.outside_words(scores)}
-        )
-    labels = plots.step_labels(steps) if len(steps) > 1 else []
-    return {"scatter": scatter, "steps": labels, "distributions": distributions}
+            most = (plots.most_in_a_hexagon(human, scores) for scores in raw.values())
+            steps = plots.density_steps(max(most, default=0))
+            picture = plots.distribution_plot("the human ratings", human)
+            outside = plots.outside_words(human)
+            distributions.append({"name": None, "picture": picture, "outside": outside, "reversed": False})
+        for name, scores in raw.items():
+            rising = by_name[name].higher_is_better
+            panel: dict[str, Any] = {"name": name, "reversed": not rising}
+            if rated:
+                picture = plots.scatter_plot(name, human, scores, steps=steps, higher_is_better=rising)
+                scatter.append({**panel, "picture": picture, "outside": plots.outside_words(scores, human)})
+            picture = plots.distribution_plot(name, scores)
+            distributions.append({**panel, "picture": picture, "outside": plots.outside_words(scores)})
+        labels = plots.step_labels(steps) if len(steps) > 1 else []
+        return {"scatter": scatter, "steps": labels, "distributions": distributions}
 
+    def _bins(self) -> dict[str, Any]:
+        """Return plots of agreement by length and by rating quartile."""
+        evaluation, human = self.evaluation, self.selection.human
+        lengths, unit = self._lengths()
+        labels = draw_labels(self.selection.judgements)
+        intervals = IntervalOptions(min(SAMPLES, evaluation.samples), evaluation.seed, evaluation.level, labels)
+        options: dict[str, Any] = {"statistic": self.statistic, "intervals": intervals}
+        table = list(self.scores.values())
+        by_length = agreement_by_length(table, human, lengths, self.groups, **options)
+        by_quality = agreement_by_quantile(table, human, self.groups, bins=len(QUARTILE_NAMES), **options)
+        ranges = [f"{one.low:g}" if one.low == one.high else f"{one.low:g}–{one.high:g}" for one in by_length]
+        quartiles = list(QUARTILE_NAMES)
+        if len(by_quality) < len(quartiles):
+            quartiles = [f"{signed(one.low, 1)} to {signed(one.high, 1)}" for one in by_quality]
+        front = self.names
+        if len(front) > MOST_LINES:
+            front = [name for place, name in enumerate(front) if name == evaluation.baseline or place == 0]
+        lines = [self._lines(bins, front) for bins in (by_length, by_quality)]
+        axes = {
+            "span": plots.value_range([line for several in lines for line in several]),
+            "axis": wording.STATISTIC_NAMES[self.statistic] + ("" if self.groups is None else ", mean over groups"),
+        }
+        has_intervals = any(not np.isnan(one.lower).all() for one in (*by_length, *by_quality))
+        draws = plural(intervals.samples, "draw")
+        return {
+            "by_length": _view(f"Agreement by length in {unit}", ranges, by_length, lines[0], **axes),
+            "by_quality": _view("Agreement by quartile of the rating", quartiles, by_quality, lines[1], **axes),
+            "length_unit": unit,
+            "bin_front": front if len(self.names) > MOST_LINES else [],
+            "bin_intervals": f"{100 * evaluation.level:g} % bootstrap intervals, {draws}" if has_intervals else "",
+        }
 
-def _correlation_note(found: MetricCorrelations, segments: int) -> str:
-    """State the groups that correlations are averaged over; empty if no group is excluded."""
-    if found.groups == found.among:
-        return ""
-    return (
-        f"Mean over {found.groups} of {plural(found.among, 'group')}, which hold {found.counted:,} of "
-        f"{plural(segments, 'segment')}: in the others a metric's scores are all equal, or there are fewer than three "
-        "segments."
-    )
+    def _lines(self, bins: Sequence[BinAgreement], front: Sequence[str]) -> list[plots.BinLine]:
+        lines = []
+        for index, name in enumerate(self.names):
+            values = [float(one.values[index]) for one in bins]
+            ends = [(float(one.lower[index]), float(one.upper[index])) for one in bins]
+            lines.append(plots.BinLine(name, self.colours[name], values, ends, name not in front))
+        return lines
 
-
-# --- bins of length and of quality ------------------------------------------------------------------------------------
-
-QUARTILE_NAMES = ("lowest", "low", "high", "highest")
-
-SAMPLES = 200  # maximum bootstrap samples of a bin, sufficient for intervals in a plot
-MOST_LINES = 5
-"""With more metrics, only the best one and the baseline are emphasised; the others are highlighted on hover."""
-
-
-def _bin_views(
-    section: ReportSection,
-    colours: Mapping[str, int],
-    selection: Selection,
-    scores: Mapping[str, NDArray[np.float64]],
-    groups: Sequence[str] | None,
-    statistic: str,
-) -> dict[str, Any]:
-    """Return plots of agreement by length and rating quartile; ``scores`` ``[n]`` by metric, from best to worst."""
-    evaluation = section.evaluation
-    if section.lengths is None:
-        lengths, unit = _lengths(selection.judgements)
-    else:
-        lengths, unit = np.asarray(section.lengths, np.float64)[selection.rows], section.length_unit
-    labels = draw_labels(selection.judgements)
-    intervals = IntervalOptions(min(SAMPLES, evaluation.samples), evaluation.seed, evaluation.level, labels)
-    options: dict[str, Any] = {"statistic": statistic, "intervals": intervals}
-    table, human = list(scores.values()), selection.human
-    by_length = agreement_by_length(table, human, lengths, groups, **options)
-    by_quality = agreement_by_quantile(table, human, groups, bins=len(QUARTILE_NAMES), **options)
-    ranges = [f"{one.low:g}" if one.low == one.high else f"{one.low:g}–{one.high:g}" for one in by_length]
-    quartiles = list(QUARTILE_NAMES)
-    if len(by_quality) < len(quartiles):
-        quartiles = [f"{signed(one.low, 1)} to {signed(one.high, 1)}" for one in by_quality]
-    emphasised = list(scores)
-    if len(scores) > MOST_LINES:
-        emphasised = [name for place, name in enumerate(scores) if name == evaluation.baseline or place == 0]
-    lines = [_lines(bins, colours, list(scores), emphasised) for bins in (by_length, by_quality)]
-    span = plots.value_range([line for several in lines for line in several])
-    axis = wording.STATISTIC_NAMES[statistic] + ("" if groups is None else ", mean over groups")
-    has_intervals = any(not np.isnan(one.lower).all() for one in (*by_length, *by_quality))
-    draws = plural(intervals.samples, "draw")
-    return {
-        "by_length": _view(f"Agreement by length in {unit}", ranges, by_length, lines[0], axis=axis, span=span),
-        "by_quality": _view(
-            "Agreement by quartile of the rating", quartiles, by_quality, lines[1], axis=axis, span=span
-        ),
-        "length_unit": unit,
-        "bin_front": emphasised if len(scores) > MOST_LINES else [],
-        "bin_intervals": f"{100 * evaluation.level:g} % bootstrap intervals, {draws}" if has_intervals else "",
-    }
-
-
-def _lines(
-    bins: Sequence[BinAgreement], colours: Mapping[str, int], names: Sequence[str], emphasised: Sequence[str]
-) -> list[plots.BinLine]:
-    lines = []
-    for index, name in enumerate(names):
-        values = [float(one.values[index]) for one in bins]
-        ends = [(float(one.lower[index]), float(one.upper[index])) for one in bins]
-        lines.append(plots.BinLine(name, colours[name], values, ends, name not in emphasised))
-    return lines
+    def _lengths(self) -> tuple[NDArray[np.float64], str]:
+        if self.section.lengths is not None:
+            return np.asarray(self.section.lengths, np.float64)[self.selection.rows], self.section.length_unit
+        both = zip(self.selection.judgements.references, self.selection.judgements.hypotheses, strict=True)
+        texts = [references[0] if references else hypothesis for references, hypothesis in both]
+        unspaced = sum(len(text) > 12 and len(text.split()) == 1 for text in texts)
+        if 2 * unspaced > len(texts):  # languages without spaces between words, such as Chinese
+            return np.array([len(text) for text in texts], dtype=np.float64), "characters of the reference"
+        return np.array([len(text.split()) for text in texts], dtype=np.float64), "words of the reference"
 
 
 def _view(
@@ -308,14 +299,3 @@ def _left_out(names: Sequence[str], bins: Sequence[BinAgreement]) -> str:
         f"Left out: {sum(excluded):,} of {total} ({listed}), in {where} that have fewer than three segments "
         "there, or equal ratings, or equal scores of a metric."
     )
-
-
-def _lengths(judgements: Judgements) -> tuple[NDArray[np.float64], str]:
-    texts = [
-        references[0] if references else hypothesis
-        for references, hypothesis in zip(judgements.references, judgements.hypotheses, strict=True)
-    ]
-    unspaced = sum(len(text) > 12 and len(text.split()) == 1 for text in texts)
-    if 2 * unspaced > len(texts):  # languages without spaces between words, such as Chinese
-        return np.array([len(text) for text in texts], dtype=np.float64), "characters of the reference"
-    return np.array([len(text.split()) for text in texts], dtype=np.float64), "words of the reference"
