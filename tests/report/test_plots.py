@@ -138,7 +138,7 @@ def test_a_range_has_room_also_if_values_are_equal_missing_or_all_nan():
 def test_every_point_is_counted_in_the_hexagon_with_the_closest_centre():
     rng = np.random.default_rng(0)
     x, y, radius = rng.uniform(-20, 60, 400), rng.uniform(-15, 40, 400), 3.1
-    centres, counts = plots.hexagon_counts(x, y, radius)
+    centres, counts = plots.hexagon_counts(np.stack([x, y], axis=1), radius)
     expected = {}
     for px, py in zip(x, y, strict=True):
         lattice = [
@@ -176,7 +176,7 @@ def test_a_scatter_plot_shows_every_segment_the_trend_and_r(count):
     rng = np.random.default_rng(1)
     ratings = rng.normal(size=count)
     scores = 0.3 * ratings + 0.2 * rng.normal(size=count)
-    picture = plots.scatter_plot("m & m", ratings, scores, steps=[1, 2, 4], higher_is_better=True)
+    picture = plots.Scatter("m & m", ratings, scores).draw([1, 2, 4])
     r = np.corrcoef(ratings, scores)[0, 1]
     assert f">r {r:.2f}</text>" in picture
     assert f"m &amp; m against human ratings, {count} segments" in picture
@@ -197,18 +197,18 @@ def test_a_scatter_plot_shows_every_segment_the_trend_and_r(count):
 
 def test_the_axis_of_a_distance_is_turned_round():
     ratings = np.arange(10.0)
-    falling = plots.scatter_plot("d", ratings, -ratings, steps=[1], higher_is_better=False)
+    falling = plots.Scatter("d", ratings, -ratings, higher_is_better=False).draw([1])
     assert ">r 1.00</text>" in falling
     x1, y1, x2, y2 = drawn_trend(falling)
     assert x1 < x2
     assert y1 > y2  # upwards on the screen
-    assert drawn_trend(plots.scatter_plot("s", ratings, ratings, steps=[1], higher_is_better=True)) == [x1, y1, x2, y2]
+    assert drawn_trend(plots.Scatter("s", ratings, ratings).draw([1])) == [x1, y1, x2, y2]
 
 
 def test_a_trend_stays_within_its_frame():
     ratings = np.concatenate([np.zeros(50), [1.0, 1.0, -30.0]])
     scores = np.concatenate([np.zeros(50), [40.0, 40.0, 0.0]])
-    _, y1, _, y2 = drawn_trend(plots.scatter_plot("m", ratings, scores, steps=[1], higher_is_better=True))
+    _, y1, _, y2 = drawn_trend(plots.Scatter("m", ratings, scores).draw([1]))
     assert all(6 <= y <= 156 for y in (y1, y2))
 
 
@@ -225,14 +225,14 @@ def test_lone_outliers_do_not_squash_the_cloud_and_are_counted():
     )
     assert 4 <= lost <= 12
     assert plots.outside_words(scores, ratings) == f"{lost} of 1,000 lie outside"
-    picture = plots.scatter_plot("ter", ratings, scores, steps=[1], higher_is_better=True)
+    picture = plots.Scatter("ter", ratings, scores).draw([1])
     assert f">r {np.corrcoef(ratings, scores)[0, 1]:.2f}<" in picture  # of all of them
     assert all(42 <= x <= 196 for x in drawn_trend(picture)[::2])
     paths = re.findall(r'class="hex l\d" d="([^"]+)"', picture)
     ups = [float(y) for path in paths for y in re.findall(r"M[\d.]+ (-?[\d.]+)", path)]
     assert min(ups) < 30  # the cloud fills its frame
     assert max(ups) > 120
-    assert plots.most_in_a_hexagon(ratings, scores) < 50
+    assert plots.Scatter("ter", ratings, scores).densest < 50
     assert "from −" in plots.distribution_plot("ter", scores)
     assert "to 300.000" in plots.distribution_plot("ter", scores)
 
@@ -253,8 +253,8 @@ def test_without_lone_outliers_every_segment_is_shown():
 def test_plots_of_next_to_nothing(values):
     scores = np.array(values)
     for picture in (
-        plots.scatter_plot("m", scores, scores, steps=[1], higher_is_better=True),
-        plots.scatter_plot("m", np.arange(float(len(scores))), scores, steps=[1], higher_is_better=False),
+        plots.Scatter("m", scores, scores).draw([1]),
+        plots.Scatter("m", np.arange(float(len(scores))), scores, higher_is_better=False).draw([1]),
         plots.distribution_plot("m", scores),
     ):
         assert picture.startswith("<svg")

@@ -198,23 +198,22 @@ class _SectionView:
         return {"correlations": correlation_matrix(self.names, found.values), "correlated": note}
 
     def _pictures(self, *, rated: bool) -> dict[str, Any]:
-        by_name, human = {one.name: one for one in self.section.metrics}, self.selection.human
-        raw = {name: by_name[name].scores[self.selection.rows] for name in self.names}
-        steps, scatter, distributions = [1], [], []
+        human = self.selection.human
+        scatter, plotted, distributions = list[dict[str, Any]](), list[plots.Scatter](), list[dict[str, Any]]()
         if rated:
-            most = (plots.most_in_a_hexagon(human, scores) for scores in raw.values())
-            steps = plots.density_steps(max(most, default=0))
-            picture = plots.distribution_plot("the human ratings", human)
-            outside = plots.outside_words(human)
+            picture, outside = plots.distribution_plot("the human ratings", human), plots.outside_words(human)
             distributions.append({"name": None, "picture": picture, "outside": outside, "reversed": False})
-        for name, scores in raw.items():
-            rising = by_name[name].higher_is_better
-            panel: dict[str, Any] = {"name": name, "reversed": not rising}
+        for name in self.names:
+            metric = next(one for one in self.section.metrics if one.name == name)
+            scores, rising = metric.scores[self.selection.rows], metric.higher_is_better
+            panel = {"name": name, "reversed": not rising}
             if rated:
-                picture = plots.scatter_plot(name, human, scores, steps=steps, higher_is_better=rising)
-                scatter.append({**panel, "picture": picture, "outside": plots.outside_words(scores, human)})
+                plotted.append(plots.Scatter(name, human, scores, higher_is_better=rising))
+                scatter.append({**panel, "outside": plots.outside_words(scores, human)})
             picture = plots.distribution_plot(name, scores)
             distributions.append({**panel, "picture": picture, "outside": plots.outside_words(scores)})
+        steps = plots.density_steps(max((one.densest for one in plotted), default=0))
+        scatter = [{**panel, "picture": one.draw(steps)} for panel, one in zip(scatter, plotted, strict=True)]
         labels = plots.step_labels(steps) if len(steps) > 1 else []
         return {"scatter": scatter, "steps": labels, "distributions": distributions}
 

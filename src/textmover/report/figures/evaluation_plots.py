@@ -123,27 +123,17 @@ TAIL, STRETCH = 0.005, 0.5
 """Tail quantile, and how far values may lie beyond it before the axis is cut there (relative to the quantile range)."""
 
 
-def hexagon_counts(x: Vector, y: Vector, radius: float) -> tuple[Vector, NDArray[np.int64]]:
-    """Return sorted centres ``[m, 2]`` and counts ``[m]`` of the non-empty hexagons for points ``[n]``.
+def hexagon_counts(points: Vector, radius: float) -> tuple[Vector, NDArray[np.int64]]:
+    """Return sorted centres ``[m, 2]`` and counts ``[m]`` of the non-empty hexagons for points ``[n, 2]``.
 
     Hexagons stand on a corner; a point belongs to the hexagon with the closest centre.
     """
-    across, down = math.sqrt(3) * radius, 3 * radius
+    steps = np.array([math.sqrt(3) * radius, 3 * radius])
     # A hexagonal lattice consists of two rectangular lattices, shifted by half a step in both directions.
-    near = np.stack([np.rint(x / across), np.rint(y / down)], axis=1)
-    far = np.stack([np.floor(x / across) + 0.5, np.floor(y / down) + 0.5], axis=1)
-    steps, points = np.array([across, down]), np.stack([x, y], axis=1)
+    near, far = np.rint(points / steps), np.floor(points / steps) + 0.5
     shifted = ((points - near * steps) ** 2).sum(axis=1) > ((points - far * steps) ** 2).sum(axis=1)
     cells, counts = np.unique(2 * np.where(shifted[:, None], far, near), axis=0, return_counts=True)
     return cells / 2 * steps, counts
-
-
-def most_in_a_hexagon(ratings: Vector, scores: Vector) -> int:
-    """Return the highest number of points in a hexagon of a plot; 0 if it draws dots."""
-    if len(ratings) <= MAX_DOTS:
-        return 0
-    x, y, _, _ = _coordinates(ratings, scores, flipped=False)
-    return int(hexagon_counts(x, y, RADIUS)[1].max())
 
 
 def shown_range(values: Vector) -> tuple[float, float]:
@@ -206,31 +196,46 @@ def step_labels(steps: Sequence[int]) -> list[str]:
     return [*labels, f"{steps[-1]:,}+"]
 
 
-def scatter_plot(name: str, ratings: Vector, scores: Vector, *, steps: Sequence[int], higher_is_better: bool) -> str:
-    """Draw a metric's scores (y) against ratings (x) as SVG; better is up and right.
+class Scatter:
+    """Plot of a metric's scores (y) against ratings (x); better is up and right.
 
-    Pearson's r and the trend line use all segments, including those outside :func:`shown_range`. ``steps`` are the
-    minimum counts of the hexagons' colour levels.
+    Pearson's r and the trend line use all segments, including those outside :func:`shown_range`.
     """
-    x, y, x_scale, y_scale = _coordinates(ratings, scores, flipped=not higher_is_better)
-    r = correlation(ratings, scores) if len(ratings) else math.nan
-    hexagons = []
-    if len(ratings) > MAX_DOTS:
-        centres, counts = hexagon_counts(x, y, RADIUS)
-        levels = np.searchsorted(steps, counts, side="right")
-        hexagons = [(level, centres[levels == level].tolist()) for level in range(1, LEVELS + 1)]
-    return picture(
-        "scatter.svg.j2",
-        name=name,
-        count=len(ratings),
-        r=r if higher_is_better else -r,
-        across=x_scale,
-        up=y_scale,
-        radius=RADIUS,
-        hexagons=hexagons,
-        dots=[] if hexagons else list(zip(x.tolist(), y.tolist(), strict=True)),
-        trend=[] if math.isnan(r) else _trend(ratings, scores, x_scale, y_scale),
-    )
+
+    def __init__(self, name: str, ratings: Vector, scores: Vector, *, higher_is_better: bool = True) -> None:
+        self.name, self.ratings, self.scores, self.sign = name, ratings, scores, 1 if higher_is_better else -1
+        inside = _inside(ratings, scores)
+        self.across = _axis(ratings, 0.03, LEFT, RIGHT)
+        self.up = _axis(scores, 0.04, *((BOTTOM, TOP) if higher_is_better else (TOP, BOTTOM)))
+        self.points = np.stack([self.across.at(ratings[inside]), self.up.at(scores[inside])], axis=1)
+        self.centres, self.counts = hexagon_counts(self.points, RADIUS)
+
+    @property
+    def densest(self) -> int:
+        """Highest number of points in a hexagon; 0 if the plot draws dots."""
+        return int(self.counts.max()) if len(self.ratings) > MAX_DOTS else 0
+
+    def draw(self, steps: Sequence[int]) -> str:
+        """Draw the plot as SVG; ``steps`` are the minimum counts of the hexagons' colour levels."""
+        r = correlation(self.ratings, self.scores) if len(self.ratings) else math.nan
+        hexagons = []
+        if self.densest:
+            levels = np.searchsorted(steps, self.counts, side="right")
+            hexagons = [(level, self.centres[levels == level].tolist()) for level in range(1, LEVELS + 1)]
+        dots, trend = [] if hexagons else self.points.tolist(), [] if math.isnan(r) else self._trend()
+        values = {"count": len(self.ratings), "r": self.sign * r, "radius": RADIUS, **vars(self)}
+        return picture("scatter.svg.j2", hexagons=hexagons, dots=dots, trend=trend, **values)
+
+    def _trend(self) -> list[tuple[float, float]]:
+        """Return the ends of the least-squares line, clipped to the plot."""
+        centred = self.ratings - self.ratings.mean()
+        slope = float(centred @ (self.scores - self.scores.mean()) / (centred @ centred))
+        level = float(self.scores.mean() - slope * self.ratings.mean())
+        ends = list(shown_range(self.ratings))
+        if slope:
+            crossings = sorted(((self.up.low - level) / slope, (self.up.high - level) / slope))
+            ends = [max(ends[0], crossings[0]), min(ends[1], crossings[1])]
+        return [(self.across.at(one), self.up.at(level + slope * one)) for one in ends]
 
 
 def distribution_plot(name: str, scores: Vector) -> str:
@@ -247,22 +252,3 @@ def distribution_plot(name: str, scores: Vector) -> str:
 
 def _axis(values: Vector, share: float, start: float, end: float) -> Scale:
     return Scale(*padded(shown_range(values) if len(values) else values, share), start, end)
-
-
-def _coordinates(ratings: Vector, scores: Vector, *, flipped: bool) -> tuple[Vector, Vector, Scale, Scale]:
-    inside = _inside(ratings, scores)
-    x_scale = _axis(ratings, 0.03, LEFT, RIGHT)
-    y_scale = _axis(scores, 0.04, *((TOP, BOTTOM) if flipped else (BOTTOM, TOP)))
-    return x_scale.at(ratings[inside]), y_scale.at(scores[inside]), x_scale, y_scale
-
-
-def _trend(ratings: Vector, scores: Vector, x_scale: Scale, y_scale: Scale) -> list[tuple[float, float]]:
-    """Return the ends of the least-squares line, clipped to the plot."""
-    centred = ratings - ratings.mean()
-    slope = float(centred @ (scores - scores.mean()) / (centred @ centred))
-    level = float(scores.mean() - slope * ratings.mean())
-    ends = list(shown_range(ratings))
-    if slope:
-        crossings = sorted(((y_scale.low - level) / slope, (y_scale.high - level) / slope))
-        ends = [max(ends[0], crossings[0]), min(ends[1], crossings[1])]
-    return [(x_scale.at(one), y_scale.at(level + slope * one)) for one in ends]
