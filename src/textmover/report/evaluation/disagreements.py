@@ -293,19 +293,15 @@ def _item(one: Disagreement, fold: int, judgements: Judgements) -> dict[str, Any
         number = 0
         reference = next((shown_text(text, fold) for text in getattr(one.references, "texts", one.references)), None)
         pairs = [(shown_text(one.hypothesis, fold), reference, "Reference" if one.references else "Source")]
+    labels = [f"{kind} {name}" for kind, name in (("item", one.item), ("system", one.system)) if name is not None]
+    # The row number excludes rows that the reader skipped, so it can differ from the row in the file.
+    total = f" of the {len(judgements):,} that were read" if judgements.left_out else ""
     return {
         "segment": one,
-        "where": _where(one, judgements),
+        "where": " · ".join([one.group, *labels, f"row {one.row + 1:,}{total}"]),
         "scale": Scale(*padded([-3, 3, one.metric_z, one.rating_z], 0.03), 4, 136),
         "pairs": pairs,
         "aligned": any(aligned.values()),
         "other": "" if number is None else "other ",
         "others": [shown_text(text, fold) for place, text in enumerate(one.references) if place != number],
     }
-
-
-def _where(one: Disagreement, judgements: Judgements) -> str:
-    labels = [f"{kind} {name}" for kind, name in (("item", one.item), ("system", one.system)) if name is not None]
-    # The row number excludes rows that the reader skipped, so it can differ from the row in the file.
-    total = f" of the {len(judgements):,} that were read" if judgements.left_out else ""
-    return " · ".join([one.group, *labels, f"row {one.row + 1:,}{total}"])

@@ -95,7 +95,12 @@ def _sections(
     sections = []
     if len(evaluations) > 1:
         caption = "Agreement with people on all sets."
-        sections.append(Section("All sets", _overview_table(evaluations), caption=caption))
+        rows = overview_rows(evaluations)
+        cells = [(name, *map(number, values)) for name, values in rows]
+        columns = zip(*(values for _, values in rows), strict=True)
+        best = {(row, place) for place, column in enumerate(columns, start=1) for row in best_rows(column)}
+        table = Table(["metric", *(title_of(one, evaluations) for one in evaluations)], cells, best)
+        sections.append(Section("All sets", table, caption=caption))
     for one, added in zip(evaluations, further, strict=True):
         signatures = [(metric.name, metric.signature) for metric in one.ranked() if metric.signature]
         table = _summary_table(one, symbols)
@@ -132,14 +137,6 @@ def _against(metric: MetricAgreement, evaluation: Evaluation) -> str:
     gain = number(metric.gain)
     plus = "" if gain.startswith("-") or not gain.strip("0.") else "+"
     return f"{plus}{gain} {mark(metric)}".rstrip()
-
-
-def _overview_table(evaluations: Sequence[Evaluation]) -> Table:
-    rows = overview_rows(evaluations)
-    cells = [(name, *map(number, values)) for name, values in rows]
-    columns = zip(*(values for _, values in rows), strict=True)
-    best = {(row, place) for place, column in enumerate(columns, start=1) for row in best_rows(column)}
-    return Table(["metric", *(title_of(one, evaluations) for one in evaluations)], cells, best)
 
 
 # --- all digits -------------------------------------------------------------------------------------------------------
@@ -266,12 +263,8 @@ def correlation_matrix(names: Sequence[str], correlations: ArrayLike) -> Matrix:
         share = (value - low) / (high - low) if high - low > 1e-12 else 0.5
         return Cell(compact(value, 2), "" if math.isnan(value) else f"h{step_of(share)}")
 
-    rows = []
-    for i, name in enumerate(names):
-        cells = list(map(cell, table[i].tolist()))
-        cells[i] = SELF
-        rows.append(MatrixRow(name, cells))
-    return Matrix(names, rows)
+    cells = [[SELF if i == j else cell(value) for j, value in enumerate(row)] for i, row in enumerate(table.tolist())]
+    return Matrix(names, list(map(MatrixRow, names, cells)))
 
 
 def similarity_order(correlations: ArrayLike) -> list[int]:
@@ -297,26 +290,27 @@ def p_value_matrix(evaluation: Evaluation) -> Matrix | None:
     """Return one-sided p-values that the row's metric beats the column's, best first; ``None`` without tests."""
     if np.isnan(evaluation.p_values).all():
         return None
-    ranked = [one for one in evaluation.ranked() if not math.isnan(one.value)]
-    numbers = [evaluation.metrics.index(one) for one in ranked]
-    names, ranks = [one.name for one in ranked], [one.rank for one in ranked]
-    return p_values_between(names, ranks, evaluation.p_values[np.ix_(numbers, numbers)], hopeless=HOPELESS)
+    ranked = {evaluation.metrics.index(one): one for one in evaluation.ranked() if not math.isnan(one.value)}
+    named = [(one.name, one.rank) for one in ranked.values()]
+    return p_values_between(named, evaluation.p_values, list(ranked), hopeless=HOPELESS)
 
 
 def p_values_between(
-    names: Sequence[str], ranks: Sequence[int | None], p_values: NDArray[np.float64], *, hopeless: float = 1.0
+    named: Sequence[tuple[str, int | None]], p_values: NDArray[np.float64], order: Sequence[int], hopeless: float = 1.0
 ) -> Matrix:
-    """Return a matrix of p-values ``[K, K]``, coloured if significant; rows of different rank are separated."""
+    """Return p-values ``[K, K]`` in an order of names and ranks, coloured if significant; ranks are set apart."""
+
+    def cell(p: float) -> Cell:
+        shade = next((f"h{step}" for limit, step in P_STEPS if p <= limit), "")
+        return Cell("·" if p > hopeless else p_value_text(p), shade)
+
     rows = []
-    for place, (name, rank) in enumerate(zip(names, ranks, strict=True)):
-        cells = []
-        for p in p_values[place].tolist():
-            shade = next((f"h{step}" for limit, step in P_STEPS if p <= limit), "")
-            cells.append(Cell("·" if p > hopeless else p_value_text(p), shade))
+    for place, (name, rank) in enumerate(named):
+        cells = list(map(cell, p_values[order[place], order].tolist()))
         cells[place] = SELF
-        opens = place > 0 and rank != ranks[place - 1]
+        opens = place > 0 and rank != named[place - 1][1]
         rows.append(MatrixRow(name, cells, opens, "" if rank is None else str(rank)))
-    return Matrix(names, rows)
+    return Matrix([name for name, _ in named], rows)
 
 
 def compact(value: float, digits: int) -> str:

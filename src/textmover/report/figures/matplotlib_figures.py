@@ -122,10 +122,6 @@ def draw_panels(
     for line in (one for panel in panels for one in panel.lines):
         if any(values is not None and len(values) != len(x) for values in (line.values, line.low, line.high)):
             raise ValueError(f"Expected {len(x)} values of the line {line.name!r}, but got {len(line.values)}.")
-    save_figure(_figure(panels, x, x_label, y_label, title), path)
-
-
-def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: str, title: str) -> Figure:
     from matplotlib.figure import Figure
 
     rows, columns = rows_and_columns(len(panels))
@@ -158,7 +154,7 @@ def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: st
         style: dict[str, Any] = {"loc": "outside lower center", "fontsize": 9, "frameon": False}
         columns = -(-len(names) // legend_rows)
         figure.legend(handles.values(), map(figure_label, handles), ncols=columns, **style)
-    return figure
+    save_figure(figure, path)
 
 
 def rows_and_columns(panels: int) -> tuple[int, int]:

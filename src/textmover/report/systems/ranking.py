@@ -13,7 +13,7 @@ import numpy as np
 from textmover._version import __version__
 from textmover.markdown_escaping import one_line
 from textmover.meta_evaluation import RankedSystems, mean_over_groups
-from textmover.report.evaluation.tables import Matrix, p_values_between
+from textmover.report.evaluation.tables import p_values_between
 from textmover.report.table_formats import Section, Table, csv_text, json_text, latex, number, pick, print_named_rows
 from textmover.report.templating import interval_scale, render_page
 from textmover.types import fixed, plural
@@ -268,7 +268,11 @@ def as_html(ranking: Ranking) -> str:
                 "rows": ranking.rows(place),
                 "scale": interval_scale(table),
                 "remarks": _remarks(ranking, place),
-                "matrix": _matrix(table) if 2 < len(table.systems) <= MOST_IN_MATRIX else None,
+                "matrix": p_values_between(
+                    [(table.systems[one], table.ranks[one]) for one in table.order], table.p_values, table.order
+                )
+                if 2 < len(table.systems) <= MOST_IN_MATRIX
+                else None,
             }
             for place, table in enumerate(ranking.tables)
         ],
@@ -276,9 +280,3 @@ def as_html(ranking: Ranking) -> str:
         means=_mean_table(ranking),
         mean_remarks=_mean_remarks(ranking),
     )
-
-
-def _matrix(table: RankedSystems) -> Matrix:
-    order = table.order
-    names, ranks = [table.systems[one] for one in order], [table.ranks[one] for one in order]
-    return p_values_between(names, ranks, table.p_values[np.ix_(order, order)])
