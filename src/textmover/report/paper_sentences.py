@@ -25,57 +25,30 @@ MATCHINGS: Mapping[str, str] = {
 """Names of matchings, as used in a sentence."""
 
 
-def _encoder(value: str) -> str:
-    name, _, base = value.partition("@")
-    name, _, trained = name.partition("+")
-    details = [f"weights {trained}"] if trained else []
-    details += [f"{'base ' if trained else ''}sha256 {base}…"] if base else []
-    return f"over {name} ({', '.join(details)})" if details else f"over {name}"
-
-
-def _iterations(value: str) -> str:
-    if value.startswith("to"):
-        tolerance, _, most = value.removeprefix("to").partition("max")
-        return f"iterated to a tolerance of {tolerance}" + (f" (at most {most} times)" if most else "")
-    return f"{value} Sinkhorn iteration{'' if value == '1' else 's'}"
-
-
-def _weights(value: str) -> str:
-    """Describe token weights such as ``idf-smooth:sides@HASHES``."""
-    kind, _, fitted = value.partition("@")[0].partition(":")
-    on = {
-        "corpus": "a corpus",
-        "references": "the references of each call",
-        "sides": "the references and the hypotheses of each call",
-    }.get(fitted, fitted)
-    return f"{kind} weights" + (f" fitted on {on}" if on else "")
-
-
-def _long(value: str) -> str:
-    policy = value.rstrip("0123456789")
-    limit = value.removeprefix(policy)
-    template = {
-        "truncate": "texts cut after {} tokens",
-        "error": "no texts of more than {} tokens",
-        "window": "texts of more than {} tokens read in windows",
-    }.get(policy)
-    return f"long texts {value}" if template is None or not limit else template.format(limit)
-
-
 def _compared(value: str) -> str:
     kind, _, weighted = value.partition("-")
     group = {"others": "the other candidates", "all": "all candidates", "references": "references of their own"}[kind]
     return f"each candidate compared with {group}" + (", which have weights," if weighted else "")
 
 
-PHRASES: Mapping[str, str | Mapping[str, str] | Callable[[str], str]] = {
-    "encoder": _encoder,
+PHRASES: Mapping[str, str | Mapping[str, str] | list[tuple[str, str]] | Callable[[str], str]] = {
+    "encoder": [
+        (r"([^+@]*)\+([^@]*)@(.+)", "over {} (weights {}, base sha256 {}…)"),
+        (r"([^+@]*)\+([^@]*)", "over {} (weights {})"),
+        (r"([^@]*)@(.+)", "over {} (sha256 {}…)"),
+        (r"(.*)", "over {}"),
+    ],
     "layer": "layer {}",
     "layers": lambda value: f"layers {value.replace('-', ' to ')}",
     "powers": lambda value: f"power means with exponents {value.replace(',', ', ')}",
     "T": "temperature {}",
     "epsilon": "entropic regularisation {}",
-    "k": _iterations,
+    "k": [
+        (r"to(.+?)max(.+)", "iterated to a tolerance of {} (at most {} times)"),
+        (r"to(.+)", "iterated to a tolerance of {}"),
+        (r"(1)", "{} Sinkhorn iteration"),
+        (r"(.*)", "{} Sinkhorn iterations"),
+    ],
     "cost": lambda value: f"{value.replace('-', ' ').replace('euclid', 'Euclid')} cost",
     "output": {
         "distance": "reported as a distance",
@@ -97,7 +70,13 @@ PHRASES: Mapping[str, str | Mapping[str, str] | Callable[[str], str]] = {
     "subwords": {"first": "the first piece of each word", "mean": "the mean of each word's pieces"},
     "punctuation": "no punctuation marks",
     "centering": {"none": "token vectors not centred", "": "token vectors centred by their {} mean"},
-    "weights": _weights,
+    "weights": [  # such as ``idf-smooth:sides@HASHES``
+        (r"([^:@]*):corpus(?:@.*)?", "{} weights fitted on a corpus"),
+        (r"([^:@]*):references(?:@.*)?", "{} weights fitted on the references of each call"),
+        (r"([^:@]*):sides(?:@.*)?", "{} weights fitted on the references and the hypotheses of each call"),
+        (r"([^:@]*):([^@]+).*", "{} weights fitted on {}"),
+        (r"([^:@]*).*", "{} weights"),
+    ],
     "normalized": {"yes": "normalised by the similarity of each text with itself", "": ""},
     "score": {"f": "", "precision": "precision", "recall": "recall"},
     "rescaled": "rescaled by a fitted baseline",
@@ -107,12 +86,17 @@ PHRASES: Mapping[str, str | Mapping[str, str] | Callable[[str], str]] = {
         "mean": "the mean over several references",
         "all": "several references joined",
     },
-    "long": _long,
+    "long": [
+        (r"truncate(\d+)", "texts cut after {} tokens"),
+        (r"error(\d+)", "no texts of more than {} tokens"),
+        (r"window(\d+)", "texts of more than {} tokens read in windows"),
+        (r"(.*)", "long texts {}"),
+    ],
     "precision": {"exact": "computed in float32", "bf16": "bfloat16", "fp16": "float16", "": "{} arithmetic"},
     "mbr": _compared,
     "backend": lambda value: f"back-end {value.replace('-', ' ')}",
 }
-"""Phrases for signature entries: a template, templates by value (``""`` for other values), or a function."""
+"""Phrases for signature entries: a template, templates by value (``""`` for other values) or pattern, or a function."""
 
 OMITTED_ENTRIES = {"textmover", "metric", "measure"}  # stated elsewhere in the paragraph or only in the signature
 
@@ -138,6 +122,9 @@ def _phrase(key: str, value: str) -> str:
     if isinstance(phrase, Mapping):
         value = value.partition("@")[0]  # drop the hash of fitted values
         phrase = phrase[value if value in phrase else ""]
+    if isinstance(phrase, list):
+        matches = ((re.fullmatch(pattern, value), template) for pattern, template in phrase)
+        return next(template.format(*match.groups()) for match, template in matches if match is not None)
     return phrase.format(value) if isinstance(phrase, str) else phrase(value)
 
 

@@ -211,24 +211,21 @@ def print_sections(stream: Console, sections: Sequence[Section], *, signatures: 
         if place and sections[place - 1].remarks:
             print_line(stream, "")
         print_line(stream, Text(one.title, style="bold"))
-        _print_in_parts(stream, one.table)
+        table = one.table
+        widths = [max(map(cell_len, column)) for column in zip(table.headers, *table.rows, strict=True)]
+        for columns in column_parts([min(widths[0], LONGEST_NAME), *widths[1:]], stream.width):
+            headers = [table.headers[column] for column in columns]
+            rows = [
+                [Text(cells[column], style="bold" if (row, column) in table.best else "") for column in columns]
+                for row, cells in enumerate(table.rows)
+            ]
+            numbers = range(1, len(columns))
+            narrow = numbers if len(columns) > 2 else ()
+            print_table(headers, rows, numbers=numbers, narrow=narrow, longest=LONGEST_NAME, stream=stream)
         print_line(stream, "")
         listed = (f"{name}: {signature}" for name, signature in one.signatures if signatures)
         for line in (*one.remarks, *listed):
             print_line(stream, line)
-
-
-def _print_in_parts(stream: Console, table: Table) -> None:
-    widths = [max(map(cell_len, column)) for column in zip(table.headers, *table.rows, strict=True)]
-    widths[0] = min(widths[0], LONGEST_NAME)
-    for columns in column_parts(widths, stream.width):
-        headers = [table.headers[one] for one in columns]
-        rows = [
-            [Text(cells[one], style="bold" if (row, one) in table.best else "") for one in columns]
-            for row, cells in enumerate(table.rows)
-        ]
-        narrow = range(1, len(columns)) if len(columns) > 2 else ()
-        print_table(headers, rows, numbers=range(1, len(columns)), narrow=narrow, longest=LONGEST_NAME, stream=stream)
 
 
 def column_parts(widths: Sequence[int], width: int) -> list[list[int]]:
