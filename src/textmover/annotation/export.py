@@ -146,23 +146,20 @@ class TextColumns:
     def __init__(self, items: Sequence[Item], taken: set[str]) -> None:
         count = max(len(item.references) for item in items)
         self.references = ["reference", *(f"reference_{number}" for number in range(2, 1 + count))][:count]
-        names = dict.fromkeys(name for item in items for name in (*item.sources, *item.others))
         taken = {*taken, *self.references}
-        self.others = {name: _unused_name(name, taken) for name in names}
+        self.others: dict[str, str] = {}  # columns by name
+        for name in dict.fromkeys(name for item in items for name in (*item.sources, *item.others)):
+            column = name
+            while column in taken:
+                column = f"given_{column}"
+            taken.add(column)
+            self.others[name] = column
 
     def cells(self, item: Item) -> tuple[list[str], list[str]]:
         """Return the references of an item and its other cells."""
         others = {**item.sources, **item.others}
         padding = [""] * (len(self.references) - len(item.references))
         return [*item.references, *padding], [others.get(name, "") for name in self.others]
-
-
-def _unused_name(name: str, taken: set[str]) -> str:
-    """Return a column name that is not taken, and add it to ``taken``."""
-    while name in taken:
-        name = f"given_{name}"
-    taken.add(name)
-    return name
 
 
 def _number(value: float) -> str:
