@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from textmover.report.explanation.parts import decomposition, grid_of, stretches
+from textmover.report.explanation.parts import decomposition, grid_of
 from textmover.report.figures.matplotlib_figures import fonts_for
 from textmover.types import InputError
 
@@ -32,13 +32,6 @@ def test_closeness_is_the_mean_cosine_of_what_a_word_is_matched_with(explained):
     assert found.closeness("hypothesis")[place] == pytest.approx(expected)
     assert found.closeness("hypothesis")[-1] == 0  # takes no part
     assert np.all(explained("a", "b", matches=()).closeness("reference") == 0)
-
-
-@pytest.mark.parametrize(("count", "most"), [(1, 60), (60, 60), (61, 60), (2000, 60), (7, 3)])
-def test_stretches_cover_every_word_once(count, most):
-    found = stretches(count, most)
-    assert len(found) <= most
-    assert [place for one in found for place in one] == list(range(count))
 
 
 def test_long_texts_become_stretches_that_keep_mass_and_sums(explained):

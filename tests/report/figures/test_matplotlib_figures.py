@@ -22,7 +22,7 @@ def draw(path, panels=None, x=X, **options):
     draw_panels(panels or [Panel("a", LINES)], x, path, x_label="layer", y_label="cosine", **options)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("count", [1, 3, 5])  # one, the widest row, and rows of two with a gap
 def test_a_png_of_sensible_size_grows_with_its_panels(tmp_path, count):
     path = tmp_path / "new" / "figure.png"
     draw(path, [Panel(f"panel {index}", LINES) for index in range(count)], title="all")
