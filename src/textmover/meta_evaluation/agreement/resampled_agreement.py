@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from textmover.meta_evaluation.statistics.score_arrays import (
 )
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 from textmover.meta_evaluation.statistics.ties import agreeing_pairs, calibrated_epsilon, unit_agreement
+from textmover.types import Judgements
 
 
 class DrawUnits(NamedTuple):
@@ -40,13 +40,10 @@ class Group:
     """``n`` segments of one group, with the scores of ``K`` metrics."""
 
     name: str
+    judgements: Judgements
     scores: Vector  # metric scores, higher is better, ``[K, n]``
     human: Vector  # ratings ``[n]``; NaN for preferences
     clusters: NDArray[np.int64]  # bootstrap cluster of each segment: its item, or its references or source
-    compared: str  # what segments of a cluster share where items are not known: ``reference`` or ``source``
-    items: tuple[str, ...] | None  # item of each segment
-    systems: tuple[str, ...] | None  # system of each segment
-    preferences: NDArray[np.int64]  # rows of the better and the worse output of each pair, ``[m, 2]``
 
     def __len__(self) -> int:
         return len(self.human)
@@ -55,9 +52,10 @@ class Group:
         """Return the units that a bootstrap of the given rows resamples."""
         clusters = self.clusters[rows]
         count = len(np.unique(clusters))
-        if self.items is not None:
+        if self.judgements.items is not None:
             return DrawUnits(count, "item")
-        return DrawUnits(count, "segment" if count == len(clusters) else self.compared)
+        compared = "reference" if any(self.judgements.references) else "source"
+        return DrawUnits(count, "segment" if count == len(clusters) else compared)
 
     def standardised(self) -> Vector:
         """Return scores with mean 0 and standard deviation 1, ``[K, n]``."""
@@ -120,7 +118,7 @@ class PreferenceAgreement(Agreement):
 
     def __init__(self, group: Group) -> None:
         super().__init__(group)
-        self.better, self.worse = group.preferences.T
+        self.better, self.worse = np.asarray(group.judgements.preferences).T
         if not len(self.better):
             self.reason = "no preference"
             return
@@ -160,10 +158,9 @@ class SystemAgreement(Agreement):
 
     def __init__(self, group: Group, protocol: Protocol) -> None:
         super().__init__(group)
-        assert group.systems is not None
         self.statistic = protocol.statistic
         least = 2 if self.statistic == "accuracy" else MIN_SEGMENTS
-        self.systems = group_positions(group.systems, len(group))
+        self.systems = group_positions(group.judgements.systems, len(group))
         self.human_means = tied_means(group.human, self.systems.values())
         if len(self.systems) < least:
             self.reason = f"fewer than {least} systems"
@@ -217,11 +214,8 @@ class SoftSystemAgreement(Agreement):
 
     def __init__(self, group: Group, permutations: int, seed: int) -> None:
         super().__init__(group)
-        assert group.items is not None
-        assert group.systems is not None
-        self.values, pairs, undefined = soft_accuracies(
-            group.scores, group.human, group.items, group.systems, permutations, seed
-        )
+        items, systems = group.judgements.items or (), group.judgements.systems or ()
+        self.values, pairs, undefined = soft_accuracies(group.scores, group.human, items, systems, permutations, seed)
         if not pairs or group.human.min() == group.human.max():
             self.reason = EQUAL if pairs else "no two systems have outputs for the same item"
             return
@@ -249,8 +243,8 @@ class _UnitAgreement(Agreement):
         self.statistic = protocol.statistic
         self.single = protocol.level in ("per-group", "pooled")
         self.word = protocol.level.removeprefix("per-")
-        labels: Sequence[str] | None = {"per-item": group.items, "per-system": group.systems}.get(protocol.level)
-        self.candidates = group_positions([group.name] * len(group) if labels is None else labels, len(group))
+        units = {"per-item": group.judgements.items, "per-system": group.judgements.systems}
+        self.candidates = group_positions(units.get(protocol.level) or (group.name,) * len(group), len(group))
 
     def _average(self, by_unit: Vector) -> None:
         """Average each metric over units, and record the units in which it is undefined."""
