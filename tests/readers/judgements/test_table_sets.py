@@ -102,12 +102,6 @@ class TestFields:
         with pytest.raises(InputError, match=said):
             read_judgements(path, mine)
 
-    def test_line_that_is_no_row(self, tmp_path):
-        with pytest.raises(InputError, match=r"Expected 3 fields .* line 3 of .*ratings\.tsv"):
-            read_judgements(tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1", "a\tb"), "table")
-        with pytest.raises(InputError, match=r"one JSON object a line, .* line 1 of"):
-            read_judgements(tsv(tmp_path, "[1]", name="a.jsonl"), "table")
-
     @pytest.mark.parametrize(
         ("path", "name"),
         [("a/b.tsv", "b"), ("b.v2.jsonl.gz", "b.v2"), ("hub:owner/name", "name"), ("folder", "folder")],
