@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 import pytest
@@ -111,12 +110,6 @@ class TestFields:
 
 
 class TestPaths:
-    def test_mean_over_a_list(self, tmp_path):
-        experts = [{"coherence": value} for value in (1, 5, 3.5)]
-        path = jsonl(tmp_path, row(experts=experts), row(experts=experts[:1]))
-        found = read_judgements(path, SetDescription(ratings={"coherence": "experts.*.coherence"}))
-        assert found.ratings["coherence"].tolist() == [fmean((1, 5, 3.5)), 1.0]
-
     def test_list_of_numbers(self, tmp_path):
         path = jsonl(tmp_path, row(scores=[0.1] * 10))
         # Ten times 0.1 sums to less than 1 unless the sum is exact.
