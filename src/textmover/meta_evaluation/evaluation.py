@@ -281,11 +281,10 @@ def _draws(
     rng = np.random.default_rng(seed)
     draws = []
     for part in used:
-        values = part.draws(samples, rng) if part.draw_units().number >= MIN_CLUSTERS else None
-        if values is None:
+        if part.draw_units().number < MIN_CLUSTERS:
             notes.append(f"No intervals: {part.without_draws.format(group=part.group.name)}.")
             return None, 0
-        draws.append(values)
+        draws.append(part.draws(samples, rng))
     means, undefined = mean_of_draws(draws, (len(active), samples), active)
     units = {part.group.name: part.draw_units() for part in used}
     noun = min(units.values(), key=lambda unit: unit.number).noun

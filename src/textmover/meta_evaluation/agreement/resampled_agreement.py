@@ -48,15 +48,6 @@ class Group:
     def __len__(self) -> int:
         return len(self.human)
 
-    def draw_units(self, rows: NDArray[np.int64] | slice = slice(None)) -> DrawUnits:
-        """Return the units that a bootstrap of the given rows resamples."""
-        clusters = self.clusters[rows]
-        count = len(np.unique(clusters))
-        if self.judgements.items is not None:
-            return DrawUnits(count, "item")
-        compared = "reference" if any(self.judgements.references) else "source"
-        return DrawUnits(count, "segment" if count == len(clusters) else compared)
-
     def standardised(self) -> Vector:
         """Return scores with mean 0 and standard deviation 1, ``[K, n]``."""
         return np.stack([standard_scores(one) for one in self.scores])
@@ -75,6 +66,7 @@ class Agreement:
     epsilons: Vector | None = None  # tie threshold of each metric, for acc23 and tau23
     without_draws = "group {group} has a single cluster to resample"
     without_test = "group {group} has a single unit, and thresholds of ties cannot be permuted within a unit"
+    resampled: NDArray[np.int64]  # label of each row of a draw; rows of one label are drawn together
     by_unit: Vector | None = None  # value of each metric in each unit, ``[K, U]``; ``values`` are means of these
 
     def __init__(self, group: Group) -> None:
@@ -86,6 +78,7 @@ class Agreement:
         self.units = np.zeros(count, dtype=np.int64)
         self.undefined = ((),) * count
         self.undefined_segments = np.zeros(count, dtype=np.int64)
+        self.resampled = group.clusters
 
     def _explain_lacking(self, reason: str) -> None:
         self.reasons = dict.fromkeys(np.flatnonzero(np.isnan(self.values)).tolist(), reason)
@@ -98,14 +91,18 @@ class Agreement:
 
     def draw_units(self) -> DrawUnits:
         """Return the units that :meth:`draws` resamples."""
-        return self.group.draw_units()
+        count = len(np.unique(self.resampled))
+        if self.group.judgements.items is not None:
+            return DrawUnits(count, "item")
+        compared = "reference" if any(self.group.judgements.references) else "source"
+        return DrawUnits(count, "segment" if count == len(self.resampled) else compared)
 
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Return values of bootstrap draws of two or more units, ``[K, samples]``; ``None`` if unsupported."""
-        return draw_values(self.group.clusters, samples, rng, self.drawn_values)
+    def draws(self, samples: int, rng: np.random.Generator) -> Vector:
+        """Return values of bootstrap draws of two or more units, ``[K, samples]``."""
+        return draw_values(self.resampled, samples, rng, self.drawn_values)
 
     def drawn_values(self, counts: Counts) -> Vector:
-        """Return values ``[K, draws]`` for draws given as counts of each segment, ``[draws, n]``."""
+        """Return values ``[K, draws]`` for draws given as counts of each row, ``[draws, rows]``."""
         raise NotImplementedError
 
     def swapped(self, signs: Vector) -> Vector | None:
@@ -125,15 +122,11 @@ class PreferenceAgreement(Agreement):
         self.outcomes = _outcomes(group.scores[:, self.better], group.scores[:, self.worse])  # [K, pairs]
         self.values = self.outcomes.mean(axis=1)
         self.units = np.full(len(self.values), len(self.better))
+        self.resampled = group.clusters[self.better]
 
-    def draw_units(self) -> DrawUnits:
-        """Return the clusters that contain preferences."""
-        return self.group.draw_units(self.better)
-
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Draw all preferences of a cluster (same item, or same references if items are unknown) together."""
-        cluster = self.group.clusters[self.better]
-        return draw_values(cluster, samples, rng, lambda counts: self.outcomes @ counts.T / counts.sum(axis=1))
+    def drawn_values(self, counts: Counts) -> Vector:
+        """Average the outcomes of the drawn preferences."""
+        return self.outcomes @ counts.T / counts.sum(axis=1)
 
     def swapped(self, signs: Vector) -> Vector | None:
         """Compute PERM-BOTH differences: outcomes are bilinear in the signs of a pair, but differences are linear."""
@@ -223,10 +216,7 @@ class SoftSystemAgreement(Agreement):
             Exclusion(f"{group.name} / {first} and {second}", "no item in common", 0) for first, second in undefined
         )
         self.units = np.full(len(self.values), pairs)
-
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Return ``None``: unsupported."""
-        return None
+        self.resampled = np.zeros(0, dtype=np.int64)
 
 
 EQUAL = "all ratings are equal"  # reason for an undefined correlation
@@ -254,9 +244,9 @@ class _UnitAgreement(Agreement):
 
     def draw_units(self) -> DrawUnits:
         """Return clusters of segments if the group is a single unit, else units."""
-        return self.group.draw_units() if self.single else DrawUnits(len(self.parts), self.word)
+        return super().draw_units() if self.single else DrawUnits(len(self.parts), self.word)
 
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
+    def draws(self, samples: int, rng: np.random.Generator) -> Vector:
         """Draw whole clusters of segments if the group is a single unit, else draw units."""
         if self.single:
             return super().draws(samples, rng)
