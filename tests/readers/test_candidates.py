@@ -45,11 +45,6 @@ def test_a_file_for_each_system(lines, tmp_path):
     assert found == [(line, f"{line}!") for line in LINES]
 
 
-def test_standard_input(piped):
-    piped(b"a\nb\nc\nd")
-    assert [one.texts for one in CandidateFiles(("-",), number=2)] == [("a", "b"), ("c", "d")]
-
-
 def test_rows_of_a_table(table):
     path = table(
         {"candidates": ["a", "b\nc"], "p": [1, 0.5], "refs": ["x"], "id": {"n": 1}},
@@ -125,12 +120,6 @@ def test_a_column_of_another_name_is_suggested(table):
     said = refusal(CandidateTable(table({"Candidates": ["a"]})))
     assert "did you mean 'Candidates'" in said
     assert "`candidates`" in said
-
-
-def test_a_table_without_lists(tmp_path):
-    path = tmp_path / "samples.csv"
-    path.write_text("candidates\na\n")
-    assert "a list of texts" in refusal(CandidateTable(str(path)))
 
 
 def test_references_may_lack_nothing():

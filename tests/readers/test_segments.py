@@ -6,9 +6,7 @@ import math
 import re
 
 import datasets
-import pyarrow
 import pytest
-from pyarrow import parquet
 from tests.readers.shared import write_lines, write_records
 
 from textmover.readers.segments import Columns, OptionalColumn, check_columns, joined_groups, read_segments
@@ -261,11 +259,6 @@ class TestBadPlaces:
     def test_unknown_format(self, tmp_path):
         with pytest.raises(InputError, match="format to be csv, tsv, jsonl, parquet or hub, but got 'excel'"):
             read_segments(tmp_path / "ratings.tsv", COLUMNS, format="excel")
-
-    def test_empty_parquet(self, tmp_path):
-        parquet.write_table(pyarrow.table({"hypothesis": pyarrow.array([], pyarrow.string())}), tmp_path / "a.parquet")
-        with pytest.raises(InputError, match="hold at least one row, but got none"):
-            read_segments(tmp_path / "a.parquet", Columns())
 
     def test_group_of_lists(self, tmp_path):
         path = write_records(tmp_path / "ratings.jsonl", [dict(RECORDS[0], lp=["de", "en"])])

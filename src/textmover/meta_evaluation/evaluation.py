@@ -95,26 +95,13 @@ def split_groups(selection: Selection, protocol: Protocol) -> list[Group]:
     judgements = selection.judgements
     labels = (POOLED,) * len(judgements) if protocol.level == "pooled" else judgements.groups
     cluster = label_numbers(draw_labels(judgements))
-    preferences = np.zeros((0, 2), dtype=np.int64)
-    if judgements.preferences is not None and protocol.statistic == "darr":
-        preferences = preference_pairs(judgements.preferences, len(judgements))
-    groups = []
-    for name, members in group_positions(labels, len(judgements)).items():
-        subset = replace(judgements, preferences=preferences).select(members)
-        assert subset.preferences is not None
-        groups.append(
-            Group(
-                name=name,
-                scores=selection.scores[:, members],
-                human=selection.human[members],
-                clusters=cluster[members],
-                compared="reference" if any(subset.references) else "source",
-                items=subset.items,
-                systems=subset.systems,
-                preferences=subset.preferences,
-            )
-        )
-    return groups
+    if judgements.preferences is not None:
+        checked = preference_pairs(judgements.preferences, len(judgements)) if protocol.statistic == "darr" else None
+        judgements = replace(judgements, preferences=checked)
+    return [
+        Group(name, judgements.select(rows), selection.scores[:, rows], selection.human[rows], cluster[rows])
+        for name, rows in group_positions(labels, len(judgements)).items()
+    ]
 
 
 def choose_dimension(judgements: Judgements, dimension: str | None) -> str:
@@ -195,7 +182,9 @@ def evaluate(
     if not np.isnan(p_values).all():
         ranks = significance_clusters(values, p_values)
     baseline_index = None if baseline is None else selection.metrics.index(baseline)
-    total = len(judgements.preferences) if protocol.statistic == "darr" and judgements.preferences is not None else 0
+    lost = 0
+    if protocol.statistic == "darr" and judgements.preferences is not None:
+        lost = len(judgements.preferences) - int(sum(part.units[0] for part in parts))
     return Evaluation(
         name=judgements.name,
         protocol=protocol,
@@ -209,7 +198,7 @@ def evaluate(
         excluded=excluded,
         missing=selection.missing,
         left_out=selection.left_out,
-        lost_preferences=total - sum(len(part.group.preferences) for part in parts),
+        lost_preferences=lost,
         p_values=p_values,
         baseline=baseline,
         samples=samples,
@@ -292,11 +281,10 @@ def _draws(
     rng = np.random.default_rng(seed)
     draws = []
     for part in used:
-        values = part.draws(samples, rng) if part.draw_units().number >= MIN_CLUSTERS else None
-        if values is None:
+        if part.draw_units().number < MIN_CLUSTERS:
             notes.append(f"No intervals: {part.without_draws.format(group=part.group.name)}.")
             return None, 0
-        draws.append(values)
+        draws.append(part.draws(samples, rng))
     means, undefined = mean_of_draws(draws, (len(active), samples), active)
     units = {part.group.name: part.draw_units() for part in used}
     noun = min(units.values(), key=lambda unit: unit.number).noun

@@ -51,10 +51,6 @@ class MemoryTable:
     def __str__(self) -> str:
         return self.name
 
-    def open(self) -> Table:
-        """Return the table in the form of an opened file."""
-        return Table(self.name, "row", self.columns, enumerate(self.rows, start=1))
-
 
 def open_tables(
     path: str | Path | MemoryTable,
@@ -66,7 +62,7 @@ def open_tables(
 ) -> Generator[Table, None, None]:
     """Yield the tables of a file, Parquet folder, saved or named data set, hub data set or in-memory table."""
     if isinstance(path, MemoryTable):
-        yield path.open()
+        yield Table(path.name, "row", path.columns, enumerate(path.rows, start=1))
         return
     name = located(path)
     try:

@@ -145,6 +145,7 @@ def check_pairs(hypotheses: Sized, references: Sized) -> None:
         raise ValueError(f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}.")
 
 
+HINTS = functools.cache(typing.get_type_hints)
 NUMBERS: dict[Any, type] = {int: Integral, float: Real}
 SHOWN = 80  # characters of a value that an error quotes
 
@@ -185,7 +186,7 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
             bound = signature.bind(self, *values, **named)
         except TypeError as error:
             raise _unbound(type(self).__name__, list(signature.parameters)[1:], named, error) from error
-        hints = _hints(constructor)
+        hints = HINTS(constructor)
         for name, value in bound.arguments.items():
             if name in hints:
                 bound.arguments[name] = _converted(value, hints[name], name)
@@ -212,11 +213,6 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str, form: str = "{
     """Return the advice for an unknown name: the closest known name, or else ``otherwise``."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {form.format(close[0])}?" if close else otherwise
-
-
-@functools.cache
-def _hints(constructor: Callable[..., None]) -> dict[str, Any]:
-    return typing.get_type_hints(constructor)
 
 
 def _converted(value: Any, hint: Any, name: str) -> Any:
@@ -270,7 +266,7 @@ def _dataclass(value: Any, kind: Any, name: str) -> Any:
             f"Expected `{name}` to have fields of {kind.__name__} ({', '.join(known)}), but got {unknown[0]!r}: name "
             "one of these."
         )
-    hints = typing.get_type_hints(kind)
+    hints = HINTS(kind)
     return kind(**{key: _converted(one, hints[key], f"{name}.{key}") for key, one in value.items()})
 
 

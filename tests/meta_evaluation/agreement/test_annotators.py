@@ -58,17 +58,6 @@ def test_alpha_is_that_of_krippendorff(drawn, level):
         assert krippendorff_alpha(ratings, level) == pytest.approx(wanted, abs=1e-12)
 
 
-def test_alpha_of_the_example_that_krippendorff_printed():
-    data = [  # four observers, twelve units
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
-        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
-        [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN],
-        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
-    ]
-    found = [krippendorff_alpha(data, level) for level in ("nominal", "ordinal", "interval")]
-    assert found == pytest.approx([0.743, 0.815, 0.849], abs=5e-4)
-
-
 # --- laws -------------------------------------------------------------------------------------------------------------
 
 

@@ -21,9 +21,6 @@ class TestTau:
         assert result.tau == pytest.approx((2 * concordant - 200) / 200)
         assert (result.concordant, result.discordant, result.ties) == (concordant, 200 - concordant, ties)
 
-    def test_a_constant_metric_is_always_wrong(self):
-        assert darr_tau([0.3] * 4, [[0, 1], [2, 3]]).tau == -1
-
     def test_no_preference(self):
         assert math.isnan(darr_tau([1, 2], []).tau)
 

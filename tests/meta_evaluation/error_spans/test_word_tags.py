@@ -50,23 +50,6 @@ def test_projection_is_that_of_a_loop_over_characters(text, seed):
     assert gaps.tolist() == expected
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("text", TEXTS)
-def test_laws_of_projection(text, seed):
-    rng = np.random.default_rng(seed)
-    errors = marked(text, rng)
-    words, gaps = word_errors(errors, errors.words)
-    assert (words == errors.word_probabilities).all(), "onto its own words nothing changes"
-    assert (gaps == errors.gap_probabilities).all()
-    other = cut(text, rng)
-    worse = TextErrors(text, (), errors.words, errors.word_probabilities + 0.5, errors.gap_probabilities + 0.5)
-    assert all(
-        (one <= two).all() for one, two in zip(word_errors(errors, other), word_errors(worse, other), strict=True)
-    )
-    whole, _ = word_errors(errors, [(0, len(text))])
-    assert whole.tolist() == [errors.word_probabilities.max()], "one word is as wrong as the worst part"
-
-
 def test_words_that_nothing_was_said_of_are_right():
     errors = TextErrors("a b", (), ((0, 1),), np.array([0.9]), np.array([0.1, 0.2]))
     assert [one.tolist() for one in word_errors(errors, [(0, 1), (2, 3)])] == [[0.9, 0.0], [0.1, 0.2, 0.2]]

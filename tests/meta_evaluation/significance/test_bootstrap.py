@@ -55,18 +55,6 @@ class TestDraws:
         draws = bootstrap_draws([np.where(human < 20, human, -human)], human, groups, samples=200)
         np.testing.assert_allclose(draws.means, 0, atol=1e-14)
 
-    def test_metrics_share_draws(self):
-        human, worse, better, groups = ratings(60)
-        both = bootstrap_draws([worse, better], human, groups, samples=30, seed=3)
-        for row, scores in enumerate((worse, better)):
-            alone = bootstrap_draws([scores], human, groups, samples=30, seed=3)
-            np.testing.assert_array_equal(alone.means[0], both.means[row])
-
-    def test_seed(self):
-        human, worse, better, groups = ratings(60)
-        results = [bootstrap_gain(worse, better, human, groups, samples=50, seed=seed) for seed in (0, 0, 1)]
-        assert results[0] == results[1] != results[2]
-
     def test_clusters_are_drawn_whole(self):
         """Segments of one cluster keep their common share of every draw."""
         labels = np.array([0, 0, 0, 1, 2, 2])
@@ -75,14 +63,6 @@ class TestDraws:
                 assert (np.ptp(counts[:, labels == cluster], axis=1) == 0).all()
             assert (counts[:, [0, 3, 4]].sum(axis=1) == 3).all()
             np.testing.assert_allclose(counts.mean(axis=0), 1, atol=0.15)
-
-    def test_clusters_widen_the_interval_of_copies(self):
-        human, worse, _, _ = ratings(50)
-        copies = [np.repeat(values, 4) for values in (worse, human)]
-        clusters = [str(number // 4) for number in range(200)]
-        plain = bootstrap_interval(*copies, ["all"] * 200)
-        clustered = bootstrap_interval(*copies, ["all"] * 200, clusters=clusters)
-        assert clustered.high - clustered.low == pytest.approx(2 * (plain.high - plain.low), rel=0.15)
 
 
 class TestIntervals:

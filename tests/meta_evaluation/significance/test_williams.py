@@ -28,11 +28,6 @@ def test_formula(r12, r13, r23, n):
     assert williams_test(r13, r12, r23, n).p_value == pytest.approx(1 - result.p_value)
 
 
-def test_worked_by_hand():
-    """K = 1 - .16 - .25 - .01 + .04 = .62; the root of 2 (102/100) .62 + .45² .9³ is 1.1884; -.1 √112.2 / 1.1884."""
-    assert williams_test(0.4, 0.5, 0.1, 103).t == pytest.approx(-0.1 * math.sqrt(112.2) / 1.1884, abs=1e-4)
-
-
 def test_errors_are_as_rare_as_promised():
     rng = np.random.default_rng(0)
     p_values = []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, accuracy, pearson, unit_correlations
+from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, accuracy, pearson
 
 SCIPY = {
     "pearson": stats.pearsonr,
@@ -36,22 +36,6 @@ class TestRows:
         x, y = np.random.default_rng(size).integers(levels, size=(2, 40, size)) / 7
         for value, one, other in zip(CORRELATIONS[statistic](x, y), x, y, strict=True):
             assert value == pytest.approx(by_scipy(statistic, one, other), abs=1e-13, nan_ok=True)
-
-    def test_one_row_against_many(self, statistic):
-        x, y = np.random.default_rng(0).normal(size=(2, 5, 6, 9))
-        result = CORRELATIONS[statistic](x, y[0, 0])
-        assert result.shape == (5, 6)
-        assert result[3, 2] == pytest.approx(SCIPY[statistic](x[3, 2], y[0, 0]).statistic)
-
-    def test_units(self, statistic):
-        x, y = np.random.default_rng(0).normal(size=(2, 20))
-        units = [np.array([3, 1, 0]), np.array([2]), np.arange(4, 9), np.array([9, 10, 11]), np.arange(12, 20)]
-        x[9:12] = 0.3
-        result = unit_correlations(x, y, units, statistic)
-        assert np.isnan(result).tolist() == [False, True, False, True, False]
-        for number in (0, 2, 4):
-            members = units[number]
-            assert result[number] == pytest.approx(SCIPY[statistic](x[members], y[members]).statistic)
 
 
 @pytest.mark.parametrize("levels", [2, 1000])

@@ -8,10 +8,8 @@ import pytest
 from textmover.meta_evaluation.statistics import score_arrays
 from textmover.meta_evaluation.statistics.correlation import correlation
 from textmover.meta_evaluation.statistics.score_arrays import (
-    batches,
     chunks,
     finite_scores,
-    group_positions,
     restore_ties,
     standard_scores,
 )
@@ -34,11 +32,6 @@ def test_what_is_not_a_list_of_finite_numbers(scores, message):
 
 def test_scores_are_float64():
     assert finite_scores(np.float32([0.1]), "x").dtype == np.float64
-
-
-def test_positions():
-    positions = group_positions(["b", "a", "b"], 3)
-    assert {group: members.tolist() for group, members in positions.items()} == {"b": [0, 2], "a": [1]}
 
 
 class TestStandardScores:
@@ -69,15 +62,6 @@ def test_means_are_equal_within_rounding_of_their_own_terms():
     np.testing.assert_array_equal(found[1], [1e6, 1e6, 0, 0, -1])
     assert restore_ties(np.array([1e-14, 2e-14]), np.array([1e-13, 1e-13])).tolist() == [1e-14, 2e-14]
     assert restore_ties(np.zeros((3, 0)), np.zeros(0)).shape == (3, 0)
-
-
-def test_batches_hold_every_unit_once():
-    rng = np.random.default_rng(0)
-    units = [rng.integers(100, size=size) for size in rng.integers(1, 5, size=50)]
-    found = {}
-    for numbers, members in batches(units):
-        found |= dict(zip(numbers.tolist(), members.tolist(), strict=True))
-    assert found == {number: members.tolist() for number, members in enumerate(units)}
 
 
 def test_chunks_cover_all_rows(monkeypatch):

@@ -93,10 +93,6 @@ class TestCalibration:
         assert result.epsilon == pytest.approx(smallest, abs=1e-12)
         assert result.uncalibrated == tie_agreement(metric, human, units)
 
-    def test_all_alike_for_people(self):
-        result = calibrate_ties([1.0, 4, 2], [5, 5, 5])
-        assert (result.epsilon, result.agreement.acc23) == (3.0, 1.0)
-
     def test_sampled(self):
         rng = np.random.default_rng(0)
         human = rng.integers(4, size=300)

@@ -103,10 +103,6 @@ class TestRows:
         assert found.name == "newstest2018 newstest2019"
         assert found.items == ("newstest2018 / 2",) * 2 + ("newstest2019 / 2",) * 2
 
-    def test_selected_rows_keep_their_preferences(self, tmp_path):
-        found = read_darr(rankings(tmp_path, *LINES), folder(tmp_path)).select([4, 3, 0])
-        assert pairs_of_texts(found) == [("a3", "c3")]
-
 
 class TestRefused:
     @pytest.mark.parametrize(

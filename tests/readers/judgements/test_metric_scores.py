@@ -61,11 +61,6 @@ class TestKeys:
         path = table(tmp_path, "system item m", "A 2 3", "A 1 1", "B 1 nan")
         np.testing.assert_array_equal(read_scores(path, judgements(KEYS[:3])).scores["m"], [1, math.nan, 3])
 
-    def test_item_alone(self, tmp_path):
-        path = table(tmp_path, "item m", "2 5", "1 4")
-        found = read_scores(path, judgements([("g", "1", ""), ("g", "2", "")], systems=False))
-        assert found.scores["m"].tolist() == [4.0, 5.0]
-
     def test_other_names_and_formats(self, tmp_path):
         records = [{"lp": g, "seg_id": int(i), "system": s, "m": float(i)} for g, i, s in reversed(KEYS)]
         records[0]["m"] = math.nan

@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 import pytest
@@ -102,12 +101,6 @@ class TestFields:
         with pytest.raises(InputError, match=said):
             read_judgements(path, mine)
 
-    def test_line_that_is_no_row(self, tmp_path):
-        with pytest.raises(InputError, match=r"Expected 3 fields .* line 3 of .*ratings\.tsv"):
-            read_judgements(tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1", "a\tb"), "table")
-        with pytest.raises(InputError, match=r"one JSON object a line, .* line 1 of"):
-            read_judgements(tsv(tmp_path, "[1]", name="a.jsonl"), "table")
-
     @pytest.mark.parametrize(
         ("path", "name"),
         [("a/b.tsv", "b"), ("b.v2.jsonl.gz", "b.v2"), ("hub:owner/name", "name"), ("folder", "folder")],
@@ -117,12 +110,6 @@ class TestFields:
 
 
 class TestPaths:
-    def test_mean_over_a_list(self, tmp_path):
-        experts = [{"coherence": value} for value in (1, 5, 3.5)]
-        path = jsonl(tmp_path, row(experts=experts), row(experts=experts[:1]))
-        found = read_judgements(path, SetDescription(ratings={"coherence": "experts.*.coherence"}))
-        assert found.ratings["coherence"].tolist() == [fmean((1, 5, 3.5)), 1.0]
-
     def test_list_of_numbers(self, tmp_path):
         path = jsonl(tmp_path, row(scores=[0.1] * 10))
         # Ten times 0.1 sums to less than 1 unless the sum is exact.

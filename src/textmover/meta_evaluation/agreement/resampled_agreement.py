@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from textmover.meta_evaluation.statistics.score_arrays import (
 )
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 from textmover.meta_evaluation.statistics.ties import agreeing_pairs, calibrated_epsilon, unit_agreement
+from textmover.types import Judgements
 
 
 class DrawUnits(NamedTuple):
@@ -40,24 +40,13 @@ class Group:
     """``n`` segments of one group, with the scores of ``K`` metrics."""
 
     name: str
+    judgements: Judgements
     scores: Vector  # metric scores, higher is better, ``[K, n]``
     human: Vector  # ratings ``[n]``; NaN for preferences
     clusters: NDArray[np.int64]  # bootstrap cluster of each segment: its item, or its references or source
-    compared: str  # what segments of a cluster share where items are not known: ``reference`` or ``source``
-    items: tuple[str, ...] | None  # item of each segment
-    systems: tuple[str, ...] | None  # system of each segment
-    preferences: NDArray[np.int64]  # rows of the better and the worse output of each pair, ``[m, 2]``
 
     def __len__(self) -> int:
         return len(self.human)
-
-    def draw_units(self, rows: NDArray[np.int64] | slice = slice(None)) -> DrawUnits:
-        """Return the units that a bootstrap of the given rows resamples."""
-        clusters = self.clusters[rows]
-        count = len(np.unique(clusters))
-        if self.items is not None:
-            return DrawUnits(count, "item")
-        return DrawUnits(count, "segment" if count == len(clusters) else self.compared)
 
     def standardised(self) -> Vector:
         """Return scores with mean 0 and standard deviation 1, ``[K, n]``."""
@@ -77,6 +66,7 @@ class Agreement:
     epsilons: Vector | None = None  # tie threshold of each metric, for acc23 and tau23
     without_draws = "group {group} has a single cluster to resample"
     without_test = "group {group} has a single unit, and thresholds of ties cannot be permuted within a unit"
+    resampled: NDArray[np.int64]  # label of each row of a draw; rows of one label are drawn together
     by_unit: Vector | None = None  # value of each metric in each unit, ``[K, U]``; ``values`` are means of these
 
     def __init__(self, group: Group) -> None:
@@ -88,6 +78,7 @@ class Agreement:
         self.units = np.zeros(count, dtype=np.int64)
         self.undefined = ((),) * count
         self.undefined_segments = np.zeros(count, dtype=np.int64)
+        self.resampled = group.clusters
 
     def _explain_lacking(self, reason: str) -> None:
         self.reasons = dict.fromkeys(np.flatnonzero(np.isnan(self.values)).tolist(), reason)
@@ -100,14 +91,18 @@ class Agreement:
 
     def draw_units(self) -> DrawUnits:
         """Return the units that :meth:`draws` resamples."""
-        return self.group.draw_units()
+        count = len(np.unique(self.resampled))
+        if self.group.judgements.items is not None:
+            return DrawUnits(count, "item")
+        compared = "reference" if any(self.group.judgements.references) else "source"
+        return DrawUnits(count, "segment" if count == len(self.resampled) else compared)
 
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Return values of bootstrap draws of two or more units, ``[K, samples]``; ``None`` if unsupported."""
-        return draw_values(self.group.clusters, samples, rng, self.drawn_values)
+    def draws(self, samples: int, rng: np.random.Generator) -> Vector:
+        """Return values of bootstrap draws of two or more units, ``[K, samples]``."""
+        return draw_values(self.resampled, samples, rng, self.drawn_values)
 
     def drawn_values(self, counts: Counts) -> Vector:
-        """Return values ``[K, draws]`` for draws given as counts of each segment, ``[draws, n]``."""
+        """Return values ``[K, draws]`` for draws given as counts of each row, ``[draws, rows]``."""
         raise NotImplementedError
 
     def swapped(self, signs: Vector) -> Vector | None:
@@ -120,22 +115,18 @@ class PreferenceAgreement(Agreement):
 
     def __init__(self, group: Group) -> None:
         super().__init__(group)
-        self.better, self.worse = group.preferences.T
+        self.better, self.worse = np.asarray(group.judgements.preferences).T
         if not len(self.better):
             self.reason = "no preference"
             return
         self.outcomes = _outcomes(group.scores[:, self.better], group.scores[:, self.worse])  # [K, pairs]
         self.values = self.outcomes.mean(axis=1)
         self.units = np.full(len(self.values), len(self.better))
+        self.resampled = group.clusters[self.better]
 
-    def draw_units(self) -> DrawUnits:
-        """Return the clusters that contain preferences."""
-        return self.group.draw_units(self.better)
-
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Draw all preferences of a cluster (same item, or same references if items are unknown) together."""
-        cluster = self.group.clusters[self.better]
-        return draw_values(cluster, samples, rng, lambda counts: self.outcomes @ counts.T / counts.sum(axis=1))
+    def drawn_values(self, counts: Counts) -> Vector:
+        """Average the outcomes of the drawn preferences."""
+        return self.outcomes @ counts.T / counts.sum(axis=1)
 
     def swapped(self, signs: Vector) -> Vector | None:
         """Compute PERM-BOTH differences: outcomes are bilinear in the signs of a pair, but differences are linear."""
@@ -160,10 +151,9 @@ class SystemAgreement(Agreement):
 
     def __init__(self, group: Group, protocol: Protocol) -> None:
         super().__init__(group)
-        assert group.systems is not None
         self.statistic = protocol.statistic
         least = 2 if self.statistic == "accuracy" else MIN_SEGMENTS
-        self.systems = group_positions(group.systems, len(group))
+        self.systems = group_positions(group.judgements.systems, len(group))
         self.human_means = tied_means(group.human, self.systems.values())
         if len(self.systems) < least:
             self.reason = f"fewer than {least} systems"
@@ -217,11 +207,8 @@ class SoftSystemAgreement(Agreement):
 
     def __init__(self, group: Group, permutations: int, seed: int) -> None:
         super().__init__(group)
-        assert group.items is not None
-        assert group.systems is not None
-        self.values, pairs, undefined = soft_accuracies(
-            group.scores, group.human, group.items, group.systems, permutations, seed
-        )
+        items, systems = group.judgements.items or (), group.judgements.systems or ()
+        self.values, pairs, undefined = soft_accuracies(group.scores, group.human, items, systems, permutations, seed)
         if not pairs or group.human.min() == group.human.max():
             self.reason = EQUAL if pairs else "no two systems have outputs for the same item"
             return
@@ -229,10 +216,7 @@ class SoftSystemAgreement(Agreement):
             Exclusion(f"{group.name} / {first} and {second}", "no item in common", 0) for first, second in undefined
         )
         self.units = np.full(len(self.values), pairs)
-
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Return ``None``: unsupported."""
-        return None
+        self.resampled = np.zeros(0, dtype=np.int64)
 
 
 EQUAL = "all ratings are equal"  # reason for an undefined correlation
@@ -249,8 +233,8 @@ class _UnitAgreement(Agreement):
         self.statistic = protocol.statistic
         self.single = protocol.level in ("per-group", "pooled")
         self.word = protocol.level.removeprefix("per-")
-        labels: Sequence[str] | None = {"per-item": group.items, "per-system": group.systems}.get(protocol.level)
-        self.candidates = group_positions([group.name] * len(group) if labels is None else labels, len(group))
+        units = {"per-item": group.judgements.items, "per-system": group.judgements.systems}
+        self.candidates = group_positions(units.get(protocol.level) or (group.name,) * len(group), len(group))
 
     def _average(self, by_unit: Vector) -> None:
         """Average each metric over units, and record the units in which it is undefined."""
@@ -260,9 +244,9 @@ class _UnitAgreement(Agreement):
 
     def draw_units(self) -> DrawUnits:
         """Return clusters of segments if the group is a single unit, else units."""
-        return self.group.draw_units() if self.single else DrawUnits(len(self.parts), self.word)
+        return super().draw_units() if self.single else DrawUnits(len(self.parts), self.word)
 
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
+    def draws(self, samples: int, rng: np.random.Generator) -> Vector:
         """Draw whole clusters of segments if the group is a single unit, else draw units."""
         if self.single:
             return super().draws(samples, rng)

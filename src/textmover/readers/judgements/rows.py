@@ -135,7 +135,10 @@ def read_cells(
     asked = [("columns", name) for column in wanted or () for name in (column, column.split(".")[0])]
 
     def check(table: str, columns: Sequence[str], _: object) -> None:
-        _check(table, columns, wanted, optional)
+        fields = dict.fromkeys(columns, "columns") if wanted is None else wanted
+        places = {column: _found(column, columns) for column in fields}
+        needed = (column for column in fields if places[column] is not None or column not in optional)
+        check_columns(table, columns, [(fields[column], places[column] or column) for column in needed])
 
     with contextlib.closing(read_rows(path, asked, format=format, split=split, check=check)) as numbered:
         rows = list(usable(row for _, row in numbered))
@@ -187,14 +190,6 @@ def _number(row: TableRow, column: str, value: object, *, missing: bool, hint: s
 def _found(column: str, columns: Collection[str]) -> str | None:
     """Return the column itself, or the column in which its path begins."""
     return next((one for one in (column, column.split(".")[0]) if one in columns), None)
-
-
-def _check(table: str, columns: Sequence[str], wanted: Mapping[str, str] | None, optional: Collection[str]) -> None:
-    """Raise an error unless the table has each required column exactly once."""
-    asked = dict.fromkeys(columns, "columns") if wanted is None else wanted
-    available = {column: _found(column, columns) for column in asked}
-    needed = (column for column in asked if available[column] is not None or column not in optional)
-    check_columns(table, columns, [(asked[column], available[column] or column) for column in needed])
 
 
 def _value(row: TableRow, column: str) -> object:
