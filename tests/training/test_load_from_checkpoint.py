@@ -107,7 +107,7 @@ def test_arguments_can_be_changed_and_training_goes_on_from_the_weights(checkpoi
     assert module.optimizer_config == OptimizerConfig(learning_rate=5e-4)
     before = module.metric.calibration.scale.clone()
     fit(module, ratings(tmp_path), epochs=1)
-    assert module.losses == {"huber": 1.0}
+    assert module.options.losses == {"huber": 1.0}
     assert (module.metric.calibration.scale - before).abs() < before.abs()
 
 

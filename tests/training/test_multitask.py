@@ -123,7 +123,7 @@ def task_and_batch(tiny_metric, tmp_path):
         source: ParaphraseSource = data.sources["paraphrases"]
         metric = tiny_metric(temperature=0.1, **fields)
         return (
-            ContrastiveTask(source, 0.2),
+            ContrastiveTask(source, temperature=0.2),
             metric,
             source.collate(source.items[:size], range(size), size, metric.tokenize),
         )
