@@ -280,7 +280,7 @@ def test_numbers_that_nothing_is_learned_with_are_refused(tiny_encoder: Path, op
 
 
 def test_signals_alone_and_no_clipping_are_allowed(tiny_encoder: Path) -> None:
-    assert module(tiny_encoder, losses={"mse": 0.0}, signals={"chrf": 1.0}).signals == {"chrf": 1.0}
+    assert module(tiny_encoder, losses={"mse": 0.0}, signals={"chrf": 1.0}).options.signals == {"chrf": 1.0}
     assert module(tiny_encoder, gradient_clip=None).gradient_clip is None
 
 
