@@ -10,7 +10,7 @@ from runs import write_ratings
 from textmover.checkpoints.classifier import load_classifier
 from textmover.data import LabelsDataModule, MixtureDataModule
 from textmover.data.labelled import LabelledSource, LabelledText
-from textmover.training import ClassificationModule, TaskOptions
+from textmover.training import ClassificationModule
 from textmover.training.reports.fit_report import judge
 from textmover.training.tasks.classification import loss_weights
 from textmover.types import InputError
@@ -115,11 +115,7 @@ def test_a_source_of_ratings_is_refused(tiny_encoder, tmp_path):
         fit(module(tiny_encoder), rated(write_ratings(tmp_path / "ratings.tsv", 60)), epochs=1)
 
 
-def test_options_and_encoders_that_cannot_be_are_refused(tmp_path, tiny_encoder):
-    with pytest.raises(InputError, match="`label_smoothing`"):
-        TaskOptions(label_smoothing=1.0)
-    with pytest.raises(InputError, match="`dropout`"):
-        TaskOptions(dropout=1.0)
+def test_encoders_that_cannot_be_are_refused(tmp_path):
     vectors = tmp_path / "tiny.vec"
     vectors.write_text("3 2\ncat 1 0\ndog 0 1\ngood 1 1\n")
     data = pairs(write_pairs(tmp_path / "pairs.tsv", 60))
