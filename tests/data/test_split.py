@@ -84,13 +84,6 @@ class TestSplit:
         assert held_back == [segment for segment in segments if is_held_back(segment.references[0])]
         assert train == [segment for segment in segments if not is_held_back(segment.references[0])]
 
-    def test_connected_references_stay_together(self):
-        parts = split_held_back(with_two_references(random.Random(0)), 0.3)
-        train, held_back = ({text for segment in part for text in segment.references} for part in parts)
-        assert train
-        assert held_back
-        assert not train & held_back
-
     def test_order_does_not_matter(self):
         rng = random.Random(1)
         segments = with_two_references(rng)

@@ -20,13 +20,6 @@ from textmover.types import InputError
 TINY = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 20}
 
 
-def rates(encoder: nn.Module, config: OptimizerConfig) -> dict[str, float]:
-    """Learning rate of each parameter of an encoder by name."""
-    optimizer = build_optimizer(encoder.named_parameters(), [], config, depths=layer_depths(encoder))
-    by_parameter = {id(one): group["lr"] for group in optimizer.param_groups for one in group["params"]}
-    return {name: by_parameter[id(parameter)] for name, parameter in encoder.named_parameters()}
-
-
 def loss_of(metric: nn.Module) -> torch.Tensor:
     hypotheses = metric.tokenize(["the old dog ran to the river", "red cat"])
     references = metric.tokenize(["the young dog ran to the sea", "green cat sat on the mat"])
@@ -147,13 +140,6 @@ def test_depth_of_other_encoders(kind, fields, lowest, highest):
 def test_an_encoder_without_blocks_has_no_depth():
     with pytest.raises(InputError, match="list of blocks, but Embedding has none: leave `layer_decay` at 1"):
         layer_depths(nn.Embedding(3, 2))
-
-
-def test_each_layer_moves_by_a_share_of_the_one_above(tiny_metric):
-    encoder = tiny_metric().encoder
-    found = rates(encoder, OptimizerConfig(learning_rate=1.0, layer_decay=0.5))
-    for name, depth in layer_depths(encoder).items():
-        assert found[name] == 0.5 ** (3 - depth)
 
 
 def test_only_matrices_decay_in_every_layer(tiny_metric):

@@ -206,12 +206,7 @@ def test_a_kind_that_never_applies_is_replaced_by_another():
     assert set(kinds) == {"swap"}
 
 
-def test_sentences_may_stand_in_a_column(sentences, tmp_path):
-    path = write_table(tmp_path / "table.tsv", "n\ttext", (f"{n}\t{text}" for n, text in enumerate(sentences[:40])))
-    assert len({one.references for one in all_items(read([path], column="text"))}) == 40
-
-
-def test_sentences_are_those_of_the_split(sentences, tmp_path):
+def test_sentences_are_those_of_the_column_and_the_split(sentences, tmp_path):
     datasets = pytest.importorskip("datasets")
     parts = {"train": sentences[:40], "test": sentences[40:80]}
     folder = str(tmp_path / "saved")
