@@ -261,12 +261,6 @@ def test_training_texts_are_distinct_and_at_most_as_many(ratings):
     assert data.training_texts(len(every) - 1)[-1] in every[-2:]  # and from all over the data
 
 
-def test_groups_of_segments(ratings):
-    for group, expected in (("kind", {"drop", "swap", "same"}), (None, {"all"})):
-        data = read([ratings], group=group)
-        assert set(data.sources["ratings"].groups_of(data.segments)) == expected
-
-
 def test_rows_are_chosen_by_group(ratings):
     data = read([ratings], where={"kind": ["drop", "same"]})
     assert {one.groups["kind"] for one in [*data.segments, *data.parts[HELD_BACK]]} == {"drop", "same"}

@@ -7,7 +7,7 @@ import torch
 import yaml
 
 from data_files import source_of, texts_of, write_table
-from textmover.data import LabelColumns, LabelsDataModule, MixtureDataModule, PairFile
+from textmover.data import LabelColumns, LabelsDataModule, PairFile
 from textmover.data.labelled import TASKS, label_names, read_labelled
 from textmover.types import InputError, plural
 
@@ -113,13 +113,6 @@ def test_a_batch_holds_both_texts_and_the_labels(pairs):
     assert (batch.source, batch.joint, len(batch)) == ("labels", 8, 4)
     assert batch.positions.dtype == torch.int64
     assert source.length(dict.fromkeys(source.items[0].texts, 3), source.items[0]) == 6
-
-
-def test_labels_in_a_mixture_take_its_names(pairs):
-    mixture = MixtureDataModule({name: LabelsDataModule([pairs], "mnli") for name in ("one", "two")})
-    mixture.setup()
-    assert list(mixture.sources) == ["one", "two"]
-    assert mixture.describe()["two, classes"] == mixture.describe()["one, classes"]
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_systems_and_language_pairs_are_meant_to_be_shared():
     """A reference has texts of several systems, and a language pair has many references."""
     segments = [
         Segment(f"{text} {system}", (text,), groups={"system": system, "lp": "de-en"})
-        for text in sentences(80)
+        for text in sentences(40)
         for system in ("a", "b")
     ]
     assert shared_with_training(*split_held_back(segments, 0.25)) == {}
