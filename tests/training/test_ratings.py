@@ -124,17 +124,6 @@ def test_a_stage_is_not_gone_on_from_with_another_encoder(tiny_encoder: Path, tm
         RatingsModule(metric=str(stage), overrides={"encoder": str(other)})
 
 
-@pytest.mark.long
-def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, ratings: Path) -> None:
-    states = []
-    for _ in range(2):
-        pl.seed_everything(5, verbose=False)
-        trained = module(tiny_encoder)
-        fit(trained, ratings, epochs=1, seed=5)
-        states.append(trained.state_dict())
-    assert all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
-
-
 def test_a_learned_temperature_moves_and_is_saved(tiny_encoder: Path, ratings: Path, tmp_path: Path) -> None:
     trained = module(
         tiny_encoder, overrides={"learn_temperature": True}, optimizer=OptimizerConfig(head_learning_rate=0.05)
