@@ -243,15 +243,6 @@ def test_a_state_with_matrices_becomes_the_one_of_the_merged_metric(metric):
         assert torch.equal(found[f"metric.{name}"], weight), name
 
 
-def test_a_state_goes_round_with_its_matrices(metric, tiny_metric):
-    other = copy.deepcopy(metric)
-    for one in (metric, other):
-        add_lora(one.encoder, LoraConfig())
-    train(metric)
-    other.load_state_dict(metric.state_dict())
-    assert torch.equal(scores(other), scores(metric))
-
-
 def test_a_state_without_lora_stays_as_it_is(tiny_metric):
     state = tiny_metric().state_dict()
     found = merged_state(state, LoraConfig())
