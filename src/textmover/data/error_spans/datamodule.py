@@ -23,7 +23,7 @@ from textmover.data.error_spans.segment_augmentation import (
     with_references,
 )
 from textmover.data.generated.datamodule import check_kinds
-from textmover.data.leakage import PairFile, segment_pairs, warn_of_shared, without_files
+from textmover.data.leakage import PairFile, segment_pairs, shared_with_training, warn_of_shared, without_files
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, sample_by_hash, share_note, split_held_back, text_hash
 from textmover.data.training_sources import Batch, ComparedSource, Source, Tokenize
 from textmover.perturbations.parsed_clauses import Parse
@@ -225,8 +225,8 @@ class MarkedDataModule(SourcesDataModule):
         training = sample_by_hash(training, self.most, lambda one: (one.hypothesis, *one.references, one.source or ""))
         parts = {"training": training, HELD_BACK: held}
         self._check_sizes("segments", parts, "give more marked texts")
-        shared = warn_of_shared(HELD_BACK, training, held, given=bool(self.validation_files))
-        about |= {f"{HELD_BACK}, not apart": shared} if shared else {}
+        overlaps = shared_with_training(training, held)
+        about |= warn_of_shared(HELD_BACK, overlaps, given=bool(self.validation_files))
         parts = {name: with_references(part, self.references, self.seed, self.parse) for name, part in parts.items()}
         drawn = Counter(one.groups[KIND] for one in parts["training"])
         parts["training"] = with_lost_words(parts["training"], self.lost, self.seed)
