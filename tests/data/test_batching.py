@@ -84,9 +84,9 @@ def test_ranks_share_each_batch(world):
     whole = MixedBatches(buckets, [7]).batches(0)
     parts = [list(MixedBatches(buckets, [7], rank=rank, world=world)) for rank in range(world)]
     for number, (_, batch) in enumerate(one for one in whole if len(one[1]) >= world):
-        shares = [part[number] for part in parts]
-        assert sorted(place for share in shares for _, place, _ in share) == sorted(batch)
-        assert {(one, joint) for share in shares for one, _, joint in share} == {(0, len(batch))}
+        sources, shares, sizes = zip(*(part[number][0] for part in parts), strict=True)
+        assert sorted(place for share in shares for place in share) == sorted(batch)
+        assert (set(sources), set(sizes)) == ({0}, {len(batch)})
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 

@@ -41,16 +41,6 @@ def read(train, *validation, columns=COLUMNS, **options):
     return ready(RatingsDataModule(train, *validation, columns=columns, **options))
 
 
-def test_no_reference_stands_on_both_sides(ratings):
-    data = read([ratings])
-    train = {one.references for one in data.segments}
-    held = {one.references for one in data.parts[HELD_BACK]}
-    assert train
-    assert held
-    assert not train & held
-    assert len(data.segments) + len(data.parts[HELD_BACK]) == 180
-
-
 def test_references_that_files_share_stand_on_one_side(tmp_path):
     files = []
     for number in (0, 1):
@@ -81,11 +71,6 @@ def test_held_out_kinds_are_judged_on_held_back_references_only(ratings):
 def test_one_column_for_two_roles_is_refused(ratings, roles, named):
     with pytest.raises(InputError, match=f"Expected `columns` to name a column each, but got {named}"):
         RatingsDataModule([ratings], columns=Columns(**roles))
-
-
-def test_validation_files_replace_the_held_back_part(ratings):
-    data = read([ratings], validation=[ratings])
-    assert len(data.segments) == len(data.parts[HELD_BACK]) == 180
 
 
 # --- tables in memory -------------------------------------------------------------------------------------------------
@@ -160,30 +145,22 @@ BY = Columns(groups=("by", "prompt"))
 
 
 @pytest.mark.parametrize(
-    ("how", "expected"),
-    [("mean", lambda n: (n + 100 + 2 * n) / 2), ("standardised", lambda n: n - 14.5)],
+    ("how", "other"),
+    [
+        ("mean", lambda n: 100 + 2 * n),
+        ("standardised", lambda n: 100 + 2 * n),  # the same in other units
+        ("standardised", lambda n: 29),  # who never differs counts as the mean
+        ("standardised", lambda n: 0.7),  # a rounding error is no deviation: that of thirty times .7 is 1e-16
+    ],
 )
-def test_ratings_of_annotators_are_averaged(how, expected):
-    rows = rated_by(["a", "b"], [lambda n: n, lambda n: 100 + 2 * n])
+def test_ratings_of_annotators_are_averaged(how, other):
+    rows = rated_by(["a", "b"], [lambda n: n, other])
     data = read(rows, rows, columns=BY, annotator="by", annotators=how)
-    assert len(data.segments) == 30
-    found = [one.score for one in data.segments]
-    if how == "mean":
-        assert found == [expected(n) for n in range(30)]
-    else:  # both say the same in other units, so that the order and the overall mean are left
-        assert np.corrcoef(found, range(30))[0, 1] == pytest.approx(1)
-        assert np.mean(found) == pytest.approx(np.mean([row["score"] for row in rows]))
-    assert data.segments[0].groups == {"prompt": "p0"}
-
-
-@pytest.mark.parametrize("always", [29, 0.7])
-def test_an_annotator_who_never_differs_counts_as_the_mean(always):
-    """A rounding error is no deviation: that of thirty times .7 is 1e-16."""
-    rows = rated_by(["a", "b"], [lambda n: n, lambda n: always])
-    data = read(rows, rows, columns=BY, annotator="by", annotators="standardised")
     found = [one.score for one in data.segments]
     assert np.corrcoef(found, range(30))[0, 1] == pytest.approx(1)
     assert np.mean(found) == pytest.approx(np.mean([row["score"] for row in rows]))
+    assert how != "mean" or found == [(n + other(n)) / 2 for n in range(30)]
+    assert data.segments[0].groups == {"prompt": "p0"}
 
 
 def test_parts_are_held_back_by_a_column():
@@ -253,6 +230,7 @@ def test_validation_ratings_that_are_all_equal_are_refused(ratings, tmp_path):
             read([ratings], [flat], group=group)
         with pytest.raises(InputError, match="all 20 are equal there"):
             ready(MixtureDataModule({"mine": RatingsDataModule([ratings], [flat], columns=COLUMNS)}))
+    read([flat], [ratings], scales="as-is")  # training itself refuses those to train on
 
 
 def test_a_held_out_kind_whose_ratings_are_all_equal_is_refused(tmp_path):
@@ -265,22 +243,15 @@ def test_a_held_out_kind_whose_ratings_are_all_equal_is_refused(tmp_path):
 
 @pytest.mark.parametrize("rows", [[(f"k{n // 4}", n // 4) for n in range(20)], [(f"k{n // 2}", n) for n in range(20)]])
 def test_groups_none_of_which_has_a_correlation_are_refused(ratings, tmp_path, rows):
-    """Equal ratings within each group, or two segments to a group."""
-    path = rated(tmp_path / "groups.tsv", rows)
+    """Equal ratings within each group, or two segments to a group; one group with a correlation is enough."""
+    path, more = (
+        rated(tmp_path / "groups.tsv", rows),
+        rated(tmp_path / "more.tsv", [*rows, *[("drop", 1)] * 2, ("drop", 2)]),
+    )
     with pytest.raises(InputError, match=r"a group of 'kind' with 3 or more .* in the held-back part .* among \d+"):
         read([ratings], [path], group="kind", scales="as-is")
     read([ratings], [path], scales="as-is")
-
-
-def test_one_group_with_a_correlation_is_enough(ratings, tmp_path):
-    path = rated(tmp_path / "groups.tsv", [("flat", 5)] * 9 + [("single", 1)] + [("drop", n) for n in (1, 1, 2)])
-    assert len(read([ratings], [path], group="kind", scales="as-is").parts[HELD_BACK]) == 13
-
-
-def test_equal_ratings_to_train_on_are_no_matter_of_the_parts(ratings, tmp_path):
-    """Where nothing is learned from them either, as where a ladder reads a set: training itself refuses them."""
-    flat = rated(tmp_path / "flat.tsv", [("drop", 5)] * 20)
-    read([flat], [ratings], scales="as-is")
+    read([ratings], [more], group="kind", scales="as-is")
 
 
 def test_training_texts_are_distinct_and_at_most_as_many(ratings):
@@ -288,12 +259,6 @@ def test_training_texts_are_distinct_and_at_most_as_many(ratings):
     texts, every = data.training_texts(10), data.training_texts(1000)
     assert len(texts) == len(set(texts)) == 10
     assert data.training_texts(len(every) - 1)[-1] in every[-2:]  # and from all over the data
-
-
-def test_groups_of_segments(ratings):
-    for group, expected in (("kind", {"drop", "swap", "same"}), (None, {"all"})):
-        data = read([ratings], group=group)
-        assert set(data.sources["ratings"].groups_of(data.segments)) == expected
 
 
 def test_rows_are_chosen_by_group(ratings):
@@ -340,17 +305,13 @@ def test_files_on_different_scales_are_refused_or_standardised(two_scales):
         scores = [one.score for one in data.segments if one.references[0].startswith(name)]
         assert np.mean(scores) == pytest.approx(0, abs=1e-12)
         assert np.std(scores) == pytest.approx(1)
-    kept = ready(RatingsDataModule(two_scales, scales="as-is"))
-    assert max(one.score for one in [*kept.segments, *kept.parts[HELD_BACK]]) == 99
-
-
-def test_held_back_ratings_are_on_the_scale_of_their_file(two_scales):
-    data = ready(RatingsDataModule(two_scales, scales="per-file"))
     raw = ready(RatingsDataModule(two_scales, scales="as-is"))
-    before = np.array([one.score for one in raw.parts[HELD_BACK] if one.references[0].startswith("percent")])
-    after = np.array([one.score for one in data.parts[HELD_BACK] if one.references[0].startswith("percent")])
-    trained = np.array([one.score for one in raw.segments if one.references[0].startswith("percent")])
-    assert after == pytest.approx((before - trained.mean()) / trained.std())
+    before, after, trained = (
+        np.array([one.score for one in part if one.references[0].startswith("percent")])
+        for part in (raw.parts[HELD_BACK], data.parts[HELD_BACK], raw.segments)
+    )
+    assert max(*before, *trained) == 99
+    assert after == pytest.approx((before - trained.mean()) / trained.std())  # on the scale of their file
 
 
 @pytest.mark.parametrize(
@@ -494,8 +455,10 @@ def test_the_card_says_what_was_held_back(ratings):
     data = read([ratings], held_back=0.3)
     count = len(data.parts[HELD_BACK])
     assert 20 < count < 90
+    assert len(data.segments) + count == 180
     assert data.describe()["held back"] == f"30% of the references by a hash of their text ({count} of 180 segments)"
     judged = read([ratings], validation=[ratings])
+    assert len(judged.segments) == len(judged.parts[HELD_BACK]) == 180
     assert judged.describe()["validation files"] == ratings
     assert "held back" not in judged.describe()
 
@@ -519,10 +482,8 @@ def test_nothing_to_read_and_batches_of_nothing_are_refused(build):
 
 def test_a_list_of_dicts_of_lists_is_a_list_of_tables(ratings):
     rows = pd.read_csv(ratings, sep="\t")
-    parts, expected = [rows[:90].to_dict("list"), rows[90:].to_dict("list")], read(rows).segments
-    for given in (parts, rows.to_dict("records")):
-        found = read(given, scales="as-is").segments
-        assert [one.hypothesis for one in found] == [one.hypothesis for one in expected]
+    found = read([rows[:90].to_dict("list"), rows[90:].to_dict("list")], scales="as-is")
+    assert [one.hypothesis for one in found.segments] == [one.hypothesis for one in read(rows).segments]
 
 
 @pytest.mark.parametrize(("kind", "task"), [(RatingsDataModule, {}), (LabelsDataModule, {"task": "mnli"})])

@@ -7,7 +7,7 @@ import torch
 import yaml
 
 from data_files import source_of, texts_of, write_table
-from textmover.data import LabelColumns, LabelsDataModule, MixtureDataModule, PairFile
+from textmover.data import LabelColumns, LabelsDataModule, PairFile
 from textmover.data.labelled import TASKS, label_names, read_labelled
 from textmover.types import InputError, plural
 
@@ -83,12 +83,6 @@ def test_a_warning_names_the_only_class_of_a_held_back_part_and_those_that_nothi
     assert "No item to train on is of the class contradiction" in caplog.text
 
 
-def test_a_file_with_two_paths_is_read_once(pairs):
-    again = str(Path(pairs).parent / "." / ".." / Path(pairs).parent.name / Path(pairs).name)
-    source = read([pairs, again], "mnli", COLUMNS, validation=[pairs, again], where={"genre": ["g0"]})
-    assert (len(source.items), len(source.parts["held-back"])) == (150, 300)
-
-
 def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
     path = write_table(tmp_path / "test.tsv", "a\tb", ["HYPOTHESIS 4.\tpremise 1.", "Premise 2.\tnothing"])
     source = read([pairs], "mnli", validation=[pairs], without=[PairFile(path, ("a", "b"))])
@@ -119,21 +113,6 @@ def test_a_batch_holds_both_texts_and_the_labels(pairs):
     assert (batch.source, batch.joint, len(batch)) == ("labels", 8, 4)
     assert batch.positions.dtype == torch.int64
     assert source.length(dict.fromkeys(source.items[0].texts, 3), source.items[0]) == 6
-
-
-def test_single_texts(tmp_path):
-    rows = (f"x\t{n % 2}\t\tWord {n} runs." for n in range(60))
-    source = read([write_table(tmp_path / "cola.tsv", "source\tlabel\tmark\tsentence", rows)], "cola")
-    assert not source.pairs
-    assert source.classes == ("unacceptable", "acceptable")
-    assert all(len(item.texts) == 1 for item in source.items)
-
-
-def test_labels_in_a_mixture_take_its_names(pairs):
-    mixture = MixtureDataModule({name: LabelsDataModule([pairs], "mnli") for name in ("one", "two")})
-    mixture.setup()
-    assert list(mixture.sources) == ["one", "two"]
-    assert mixture.describe()["two, classes"] == mixture.describe()["one, classes"]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +200,7 @@ def test_each_task_is_read_as_it_is_on_the_hub(task, tmp_path):
     source = read([str(tmp_path / task)], task, validation=[f"hub:{tmp_path / task}"])
     assert source.classes == known.labels
     assert [item.label for item in source.items] == [number for number in rows[known.columns.label] if number >= 0]
-    assert all(len(item.texts) == len(known.columns.texts) for item in source.items)
+    assert all(len(item.texts) == len(known.columns.texts) == 1 + source.pairs for item in source.items)
     assert len(source.parts["held-back"]) == 6
     assert source.describe()["without a label"] == "2 left out"
     assert source.describe()["classes"] == ", ".join(f"4 {name}" for name in known.labels)

@@ -30,13 +30,10 @@ def chat(n: int = 60) -> list[Segment]:
     ]
 
 
-def test_a_chatbot_table_shares_all_prompts():
-    training, kept = split_held_back(chat(), 0.25)
-    assert shared_with_training(training, kept) == dict.fromkeys(("their source", "their `prompt`"), (len(kept),) * 2)
-
-
-def test_a_table_that_is_split_by_its_prompts_shares_nothing():
+def test_a_chatbot_table_shares_all_prompts_unless_it_is_split_by_them():
     segments = chat()
+    training, kept = split_held_back(segments, 0.25)
+    assert shared_with_training(training, kept) == dict.fromkeys(("their source", "their `prompt`"), (len(kept),) * 2)
     parts = [[one for one in segments if (one.groups["prompt"] < "7") is side] for side in (True, False)]
     assert shared_with_training(*parts) == {}
 
@@ -60,39 +57,30 @@ def test_a_reference_under_two_values_hides_nothing(name):
     assert (said, of) == (f"their `{name}`", len(kept))
 
 
-@pytest.mark.parametrize("header", ["prompt", "system_prompt", "Question", "doc_id", "source"])
-def test_a_prompt_that_the_recipe_does_not_read_is_seen(header, tmp_path, caplog):
-    rows = (f"Tell {row % 10}\t{text}\t{text}\t{row}" for row, text in enumerate(sentences(600)))
-    path = write_table(tmp_path / "chat.tsv", f"{header}\thypothesis\treference\tscore", rows)
+@pytest.mark.parametrize(
+    ("header", "cell", "compared", "seen"),
+    [
+        *((name, "Tell {}", "reference", True) for name in ("prompt", "system_prompt", "Question", "doc_id", "source")),
+        ("doc", "{}", "source", True),  # of sources without references
+        *(("source", cell, "reference", False) for cell in ("Satz {}{}", "")),  # of their own
+    ],
+)
+def test_a_prompt_that_the_recipe_does_not_read_is_seen(header, cell, compared, seen, tmp_path, caplog):
+    rows = (f"{cell.format(row % 10, row // 10)}\ta {row}\t{text}\t{row}" for row, text in enumerate(sentences(300)))
+    path = write_table(tmp_path / "chat.tsv", f"{header}\thypothesis\t{compared}\tscore", rows)
+    columns = Columns() if compared == "reference" else Columns(references=(), source="source")
     with caplog.at_level(logging.WARNING):
-        RatingsDataModule([path]).setup()
-    (said,) = [one.getMessage() for one in caplog.records]
-    assert f"share their `{header}` with items to train on" in said
-
-
-def test_a_document_of_sources_without_references_is_seen(tmp_path, caplog):
-    rows = (f"{row % 10}\ta {row}\t{text}\t{row}" for row, text in enumerate(sentences(300)))
-    path = write_table(tmp_path / "rated.tsv", "doc\thypothesis\tsource\tscore", rows)
-    with caplog.at_level(logging.WARNING):
-        RatingsDataModule([path], columns=Columns(references=(), source="source")).setup()
-    (said,) = [one.getMessage() for one in caplog.records]
-    assert "share their `doc` with items to train on" in said
-
-
-@pytest.mark.parametrize("source", ["Satz {}", ""])
-def test_sources_of_their_own_are_no_fault(source, tmp_path, caplog):
-    rows = (f"{source.format(row)}\t{text}\t{text}\t{row}" for row, text in enumerate(sentences(300)))
-    path = write_table(tmp_path / "wmt.tsv", "source\thypothesis\treference\tscore", rows)
-    with caplog.at_level(logging.WARNING):
-        RatingsDataModule([path]).setup()
-    assert not caplog.records
+        RatingsDataModule([path], columns=columns).setup()
+    said = [one.getMessage().partition(": ")[0] for one in caplog.records]
+    assert len(said) == seen
+    assert all(f"share their `{header}` with items to train on" in one for one in said)
 
 
 def test_systems_and_language_pairs_are_meant_to_be_shared():
     """A reference has texts of several systems, and a language pair has many references."""
     segments = [
         Segment(f"{text} {system}", (text,), groups={"system": system, "lp": "de-en"})
-        for text in sentences(80)
+        for text in sentences(40)
         for system in ("a", "b")
     ]
     assert shared_with_training(*split_held_back(segments, 0.25)) == {}

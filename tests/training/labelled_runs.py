@@ -130,7 +130,7 @@ def losses_and_gradients(rank: int, world: int, folder: Path, encoder: Path) -> 
     from torch import distributed
 
     from textmover.modules import MetricConfig, MetricModel
-    from textmover.training.tasks.classification import ClassificationTask, LabelOptions
+    from textmover.training.tasks.classification import ClassificationTask
     from textmover.training.tasks.paraphrases import ContrastiveTask
 
     torch.set_num_threads(1)
@@ -144,8 +144,8 @@ def losses_and_gradients(rank: int, world: int, folder: Path, encoder: Path) -> 
         data.setup()
         (source,) = data.sources.values()
         torch.manual_seed(0)
-        weights = LabelOptions(class_weights={"neutral": 3.0})
-        task = ClassificationTask(source, metric, weights) if data is labels else ContrastiveTask(source)
+        weights = {"neutral": 3.0}
+        task = ClassificationTask(source, metric, class_weights=weights) if data is labels else ContrastiveTask(source)
         places = list(range(7))[rank::world]
         task.eval()
         loss = task.loss(metric, source.collate([source.items[at] for at in places], places, 7, metric.tokenize))

@@ -12,7 +12,7 @@ from textmover.data import LabelsDataModule, MixtureDataModule
 from textmover.data.labelled import LabelledSource, LabelledText
 from textmover.training import ClassificationModule
 from textmover.training.reports.fit_report import judge
-from textmover.training.tasks.classification import LabelOptions, class_weights
+from textmover.training.tasks.classification import loss_weights
 from textmover.types import InputError
 
 module = partial(over, kind=ClassificationModule)
@@ -99,15 +99,15 @@ def test_the_loss_is_that_of_the_weighted_cross_entropy(tiny_encoder, tmp_path):
 def test_class_weights():
     items = [LabelledText(("a",), label) for label in (0, 0, 0, 1)]
     source = LabelledSource("labels", items, {}, classes=("x", "y"))
-    weights = class_weights(source, "balanced")
+    weights = loss_weights(source, "balanced")
     assert weights.tolist() == pytest.approx([4 / 6, 2])
     assert sum(weights[item.label] for item in items) == pytest.approx(4)
-    assert class_weights(source, None) is None
+    assert loss_weights(source, None) is None
     for wrong, message in (({"z": 1.0}, "for the classes x, y"), ({"x": 0.0}, "above 0"), ("equal", "balanced or")):
         with pytest.raises(InputError, match=message):
-            class_weights(source, wrong)
+            loss_weights(source, wrong)
     with pytest.raises(InputError, match="got none of 'y'"):
-        class_weights(LabelledSource("labels", items[:3], {}, classes=("x", "y")), "balanced")
+        loss_weights(LabelledSource("labels", items[:3], {}, classes=("x", "y")), "balanced")
 
 
 def test_a_source_of_ratings_is_refused(tiny_encoder, tmp_path):
@@ -115,11 +115,7 @@ def test_a_source_of_ratings_is_refused(tiny_encoder, tmp_path):
         fit(module(tiny_encoder), rated(write_ratings(tmp_path / "ratings.tsv", 60)), epochs=1)
 
 
-def test_options_and_encoders_that_cannot_be_are_refused(tmp_path, tiny_encoder):
-    with pytest.raises(InputError, match="`label_smoothing`"):
-        LabelOptions(label_smoothing=1.0)
-    with pytest.raises(InputError, match="`dropout`"):
-        LabelOptions(dropout=1.0)
+def test_encoders_that_cannot_be_are_refused(tmp_path):
     vectors = tmp_path / "tiny.vec"
     vectors.write_text("3 2\ncat 1 0\ndog 0 1\ngood 1 1\n")
     data = pairs(write_pairs(tmp_path / "pairs.tsv", 60))

@@ -123,7 +123,7 @@ def task_and_batch(tiny_metric, tmp_path):
         source: ParaphraseSource = data.sources["paraphrases"]
         metric = tiny_metric(temperature=0.1, **fields)
         return (
-            ContrastiveTask(source, 0.2),
+            ContrastiveTask(source, temperature=0.2),
             metric,
             source.collate(source.items[:size], range(size), size, metric.tokenize),
         )
@@ -256,15 +256,24 @@ def test_a_source_with_batches_too_small_for_its_losses_is_named(tiny_encoder, t
         fit(module(tiny_encoder, tasks=tasks), data, epochs=1)
 
 
-def test_options_that_fit_nothing_are_refused():
-    with pytest.raises(InputError, match="`weight`"):
-        TaskOptions(weight=0.0)
-    with pytest.raises(InputError, match="pearsn"):
-        TaskOptions(losses={"pearsn": 1.0})
-    with pytest.raises(InputError, match="all weights are 0"):
-        TaskOptions(losses={"mse": 0.0})
-    with pytest.raises(InputError, match="signal 'chrf'"):
-        TaskOptions(signals={"chrf": -1.0})
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weight": 0.0}, "`weight`"),
+        ({"losses": {"pearsn": 1.0}}, "pearsn"),
+        ({"losses": {"mse": 0.0}}, "all weights are 0"),
+        ({"losses": {"mse": 0.0, "hinge": {"weight": 0.0}}, "signals": {"untrained": 0.0}}, "all weights are 0"),
+        ({"losses": {"mse": -1.0}}, "weight of the loss `mse`"),
+        *(({"signals": {"chrf": weight}}, "the signal 'chrf'") for weight in (-1.0, math.nan, math.inf)),
+        ({"mask_references": 0.7, "mask_sources": 0.6}, "a sum of at most 1, but got 0.7 and 0.6"),
+        *(({"mask_sources": share}, "shares of at least 0") for share in (-0.1, math.nan)),
+        ({"label_smoothing": 1.0}, "`label_smoothing`"),
+        ({"dropout": 1.0}, "`dropout`"),
+    ],
+)
+def test_options_that_fit_nothing_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        TaskOptions(**options)
 
 
 def test_batches_of_one_cluster_have_no_share_of_partners_found(tiny_encoder, tmp_path):

@@ -175,16 +175,6 @@ def test_a_module_that_was_never_fitted_is_judged_as_it_is(tmp_path, module):
     assert part.gains["pearson"].estimate == pytest.approx(0, abs=1e-6)
 
 
-def test_a_classifier_of_a_checkpoint_is_judged_without_a_trainer(tmp_path, tiny_encoder):
-    ratings, path = pairs(write_pairs(tmp_path / "pairs.tsv", 60)), tmp_path / "run.ckpt"
-    module = over(tiny_encoder, ClassificationModule)
-    trainer = quiet_trainer(max_steps=2, limit_val_batches=0)
-    trainer.fit(module, ratings)
-    trainer.save_checkpoint(path)
-    found = judge(ClassificationModule.load_from_checkpoint(path), ratings, samples=20)
-    assert found.tasks[0].rows == judge(module, ratings, samples=20).tasks[0].rows
-
-
 def test_a_fitted_module_and_its_data_pickle(tmp_path, module):
     ratings = data(tmp_path, 0)
     fit(module, ratings)

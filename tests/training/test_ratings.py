@@ -79,22 +79,15 @@ def test_training_raises_the_agreement_on_held_back_references(tiny_encoder: Pat
     assert part.gains["pearson"].estimate > 0.05, part.gains["pearson"]
 
 
-def test_the_head_maps_to_the_scale_of_the_ratings(tiny_encoder: Path, ratings: Path) -> None:
-    trained = module(tiny_encoder)
-    data = fit(trained, ratings, epochs=2)
-    human = RatedSource.ratings_of(data.segments)
-    scores = Scorer(trained.metric).score(
-        [one.hypothesis for one in data.segments], [one.references for one in data.segments]
-    )
-    assert abs(scores.scores.mean() - human.mean()) < 0.25 * human.std()
-    assert scores.f is not None
-    assert scores.f.max() <= 1 + 1e-6
-
-
-def test_validation_tells_each_group_and_the_mean(tiny_encoder: Path, ratings: Path, caplog) -> None:
+def test_validation_tells_each_group_and_the_mean_and_scores_are_on_the_scale(tiny_encoder, ratings, caplog) -> None:
     trained = module(tiny_encoder)
     with caplog.at_level(logging.INFO, "textmover"):
-        data = fit(trained, ratings, epochs=1)
+        data = fit(trained, ratings, epochs=2)
+    human = RatedSource.ratings_of(data.segments)
+    texts = [one.hypothesis for one in data.segments], [one.references for one in data.segments]
+    found = Scorer(trained.metric).score(*texts)
+    assert abs(found.scores.mean() - human.mean()) < 0.25 * human.std()
+    assert found.f.max() <= 1 + 1e-6
     (table,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Epoch 1")]
     for word in ("g0", "g1", "g2", "mean", "Pearson", "Spearman", "Kendall"):
         assert word in table
@@ -129,17 +122,6 @@ def test_a_stage_is_not_gone_on_from_with_another_encoder(tiny_encoder: Path, tm
     stage = save_checkpoint(module(tiny_encoder).metric, tmp_path / "stage", card="", adapter=adapter)
     with pytest.raises(InputError, match="encoder"):
         RatingsModule(metric=str(stage), overrides={"encoder": str(other)})
-
-
-@pytest.mark.long
-def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, ratings: Path) -> None:
-    states = []
-    for _ in range(2):
-        pl.seed_everything(5, verbose=False)
-        trained = module(tiny_encoder)
-        fit(trained, ratings, epochs=1, seed=5)
-        states.append(trained.state_dict())
-    assert all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
 
 
 def test_a_learned_temperature_moves_and_is_saved(tiny_encoder: Path, ratings: Path, tmp_path: Path) -> None:
@@ -262,16 +244,11 @@ def test_groups_of_one_row_each_are_told_once(alone: int, warned: bool, caplog) 
     ("options", "message"),
     [
         ({"losses": {"pearsn": 1.0}}, "pearsn"),
-        ({"losses": {"mse": 0.0}}, "all weights are 0"),
-        ({"losses": {"mse": 0.0, "hinge": {"weight": 0.0}}, "signals": {"untrained": 0.0}}, "all weights are 0"),
-        ({"losses": {"mse": -1.0}}, "weight of the loss `mse`"),
-        ({"signals": {"untrained": -1.0}}, "weight of the signal 'untrained'"),
-        ({"signals": {"chrf": float("nan")}}, "weight of the signal 'chrf'"),
-        ({"signals": {"chrf": float("inf")}}, "weight of the signal 'chrf'"),
-        ({"gradient_clip": 0.0}, "null .None. leaves gradients alone"),
-        ({"gradient_clip": -1.0}, "`gradient_clip` to be a finite number above 0, but got -1.0"),
-        ({"gradient_clip": float("nan")}, "`gradient_clip`"),
-        ({"gradient_clip": float("inf")}, "`gradient_clip`"),
+        ({"losses": {"mse": 0.0}, "signals": {"untrained": -1.0}}, "weight of the signal 'untrained'"),
+        *(
+            ({"gradient_clip": most}, f"to be a finite number above 0, but got {most}: null .None. leaves gradients")
+            for most in (0.0, -1.0, float("nan"), float("inf"))
+        ),
     ],
 )
 def test_numbers_that_nothing_is_learned_with_are_refused(tiny_encoder: Path, options, message) -> None:
@@ -280,7 +257,7 @@ def test_numbers_that_nothing_is_learned_with_are_refused(tiny_encoder: Path, op
 
 
 def test_signals_alone_and_no_clipping_are_allowed(tiny_encoder: Path) -> None:
-    assert module(tiny_encoder, losses={"mse": 0.0}, signals={"chrf": 1.0}).signals == {"chrf": 1.0}
+    assert module(tiny_encoder, losses={"mse": 0.0}, signals={"chrf": 1.0}).options.signals == {"chrf": 1.0}
     assert module(tiny_encoder, gradient_clip=None).gradient_clip is None
 
 

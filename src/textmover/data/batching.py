@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -46,14 +47,17 @@ class LengthBuckets:
         return [ordered[at : at + self.batch_size].tolist() for at in range(0, len(ordered), self.batch_size)]
 
 
-class MixedBatches(Sampler[list[tuple[int, int, int]]]):
+Key = tuple[int, list[int], int]  # of a batch: index of its source, positions of the items, size over all processes
+
+
+class MixedBatches(Sampler[list[Key]]):
     """Batches of several sources, one source per batch. Their order depends only on seed and epoch.
 
     An epoch takes ``counts`` batches of the sources, spread at random. A source with more batches continues in the next
     epoch where it stopped; a source with fewer batches is repeated. Each of several processes takes every ``world``-th
     item of a batch; batches with fewer items than processes are skipped.
 
-    Iteration yields the items of this process as tuples of source index, position in the source and total batch size.
+    Iteration yields the key of each batch of this process.
     """
 
     def __init__(
@@ -67,9 +71,9 @@ class MixedBatches(Sampler[list[tuple[int, int, int]]]):
     def __len__(self) -> int:
         return len(self.batches(self.epoch))
 
-    def __iter__(self) -> Iterator[list[tuple[int, int, int]]]:
+    def __iter__(self) -> Iterator[list[Key]]:
         for source, batch in self.batches(self.epoch)[self.start :]:
-            yield [(source, position, len(batch)) for position in batch[self.rank :: self.world]]
+            yield [(source, batch[self.rank :: self.world], len(batch))]
 
     def batches(self, epoch: int) -> list[tuple[int, list[int]]]:
         """Return the batches of an epoch: source index and item positions of all processes."""
@@ -92,6 +96,18 @@ class MixedBatches(Sampler[list[tuple[int, int, int]]]):
             start = source_epoch * size
             result += buckets.batches(source_epoch)[max(0, first - start) : first + count - start]
         return result
+
+
+class _Collated(Dataset[Any]):
+    """Data set of the batches of one or several sources, by key."""
+
+    def __init__(self, items: Sequence[tuple[Source[Any], Sequence[Any]]], tokenize: Tokenize) -> None:
+        self.items, self.tokenize = items, tokenize
+
+    def __getitem__(self, key: Key) -> Any:
+        place, positions, joint = key
+        source, items = self.items[place]
+        return source.collate([items[position] for position in positions], positions, joint, self.tokenize)
 
 
 class TrainingLoader(DataLoader[Any]):
@@ -121,11 +137,10 @@ class TrainingLoader(DataLoader[Any]):
         self._batches = MixedBatches(buckets, counts, seed=seed, rank=rank, world=world)
         self._state: dict[str, int] = {"epoch": 0, "batch": 0}
         self._restored: dict[str, int] | None = None
-        items = _Items(sources, tokenize)
         super().__init__(
-            items,
+            _Collated([(source, source.items) for source in sources], tokenize),
             batch_sampler=self._batches,
-            collate_fn=items,
+            collate_fn=itemgetter(0),
             # A separate generator: the default one would draw from the global state at the start of every iteration.
             generator=torch.Generator().manual_seed(seed),
             num_workers=workers,
@@ -166,26 +181,8 @@ class PartLoader(DataLoader[Any]):
         # A process without a batch would skip validation while the others wait for its results.
         own = batches[rank::world] or batches[rank % max(1, len(batches)) :][:1]
         super().__init__(
-            range(len(items)),  # type: ignore[arg-type]  # indexed like a data set
-            batch_sampler=own,
-            collate_fn=lambda places: source.collate([items[index] for index in places], places, len(places), tokenize),
+            _Collated([(source, items)], tokenize),
+            batch_sampler=[[(0, positions, len(positions))] for positions in own],
+            collate_fn=itemgetter(0),
             generator=torch.Generator().manual_seed(0),
         )
-
-
-class _Items(Dataset[Any]):
-    """Data set of items as referenced by :class:`MixedBatches`; calling it collates items of one source."""
-
-    def __init__(self, sources: Sequence[Source[Any]], tokenize: Tokenize) -> None:
-        self.sources, self.tokenize = sources, tokenize
-
-    def __len__(self) -> int:
-        return sum(len(source.items) for source in self.sources)
-
-    def __getitem__(self, named: tuple[int, int, int]) -> tuple[int, int, int]:
-        return named
-
-    def __call__(self, named: list[tuple[int, int, int]]) -> Any:
-        source_index, _, joint = named[0]
-        source, positions = self.sources[source_index], [position for _, position, _ in named]
-        return source.collate([source.items[index] for index in positions], positions, joint, self.tokenize)

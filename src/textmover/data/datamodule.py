@@ -10,8 +10,9 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 import pytorch_lightning as pl
 
+from textmover.data import leakage
 from textmover.data.batching import PartLoader, TrainingLoader
-from textmover.data.leakage import PairFile, segment_pairs, unread_columns, warn_of_shared, without_files
+from textmover.data.leakage import PairFile
 from textmover.data.rating_scales import Annotators, Scales, beyond_range, on_one_scale, over_annotators, split_by_range
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, partition, share_note, split_held_back
 from textmover.data.training_sources import RatedSource, Source, Tokenize, check_judged, check_least, evenly_spread
@@ -299,10 +300,10 @@ class RatingsDataModule(SourcesDataModule):
         logger.info("Ratings: %s to train on, %s", f"{len(segments):,}", sizes)
         by_split = zip((self.files, self.validation_files), self.splits, strict=True)
         read = [(self._tables.get(path, path), split) for files, split in by_split for path in files]
-        unread = unread_columns(read, self.columns)
+        unread = leakage.unread_columns(read, self.columns)
         for name, part in parts.items():
-            shared = warn_of_shared(name, segments, part, unread, given=bool(self.validation_files))
-            about |= {f"{name}, not apart": shared} if shared else {}
+            overlaps = leakage.shared_with_training(segments, part, unread)
+            about |= leakage.warn_of_shared(name, overlaps, given=bool(self.validation_files))
         source = self._source(RatedSource, "ratings", segments, parts, about=about, group=self.group)
         if self.batch_group is not None:
             source.batch_groups = [segment.groups[self.batch_group] for segment in segments]
@@ -321,7 +322,7 @@ class RatingsDataModule(SourcesDataModule):
         scaled = on_one_scale(rated, self.scales, training)
         parts = partition((item for name in rated for item in scaled[name]), (id(item) in held_ids for item in pooled))
         # The held-back part selects the best epoch, so exclude the pairs there too.
-        (segments, held_back), left_out = without_files(parts, self.without, segment_pairs)
+        (segments, held_back), left_out = leakage.without_files(parts, self.without, leakage.segment_pairs)
         if validation:
             about["validation files"] = ", ".join(self.validation_files)
             held_back = [item for part in on_one_scale(validation, self.scales).values() for item in part]

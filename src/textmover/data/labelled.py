@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
-from textmover.data.leakage import APART, WORTH_A_WARNING, PairFile, normalised_pair, without_files
+from textmover.data.leakage import PairFile, normalised_pair, warn_of_shared, without_files, worth_a_warning
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, sample_by_hash
 from textmover.data.training_sources import Batch, Source, Tokenize, check_least
 from textmover.readers.lines import usable
@@ -309,13 +309,8 @@ class LabelsDataModule(SourcesDataModule):
             )
         known, held_back = {normalise_reference(item.texts[0]) for item in source.items}, source.parts[HELD_BACK]
         shared = sum(normalise_reference(item.texts[0]) in known for item in held_back)
-        if shared and shared >= WORTH_A_WARNING * len(held_back):
-            note = f"{shared} of {len(held_back)} share their first text"
-            source.about = {**source.about, f"{HELD_BACK}, not apart": note}
-            logger.warning(
-                "In the %s part, %s with items to train on. Accuracy on them looks better than on new texts: %s.",
-                HELD_BACK, note, APART[True],
-            )  # fmt: skip
+        overlaps = worth_a_warning({"their first text": (shared, len(held_back))})
+        source.about = {**source.about, **warn_of_shared(HELD_BACK, overlaps, given=True, judged="Accuracy")}
         if len({item.label for item in held_back}) < 2:
             logger.warning(
                 "All %d items of the %s part are %r: its accuracy cannot tell a trained classifier from one that "

@@ -147,26 +147,26 @@ def shared_with_training(
         counts[name] = (sum(value in training_set for value in part_values), len(part_values))
     duplicates = near_duplicates([one.compared.texts[0] for one in training], [one.compared.texts[0] for one in kept])
     counts["nearly the same reference"] = (sum(duplicates), len(duplicates))
+    return worth_a_warning(counts)
+
+
+def worth_a_warning(counts: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """Return the counts of affected and checked items of which enough are affected."""
     return {name: pair for name, pair in counts.items() if pair[0] > 0 and pair[0] >= WORTH_A_WARNING * pair[1]}
 
 
 def warn_of_shared(
-    name: str,
-    training: Sequence[ComparedText],
-    kept: Sequence[ComparedText],
-    unread: Unread | None = None,
-    *,
-    given: bool = False,
-) -> str:
-    """Warn if segments of a part, from validation files if ``given``, overlap with training; return the overlaps."""
-    overlaps = shared_with_training(training, kept, unread)
+    part: str, overlaps: Mapping[str, tuple[int, int]], *, given: bool = False, judged: str = "Agreement"
+) -> dict[str, str]:
+    """Warn of overlaps of a part, from validation files if ``given``, with training; return an entry of the card."""
     shared = "; ".join(f"{count} of {total} share {name}" for name, (count, total) in overlaps.items())
-    if shared:
-        logger.warning(
-            "In the %s part, %s with items to train on. Agreement on them looks better than on new texts: %s.",
-            name, shared, APART[given],
-        )  # fmt: skip
-    return shared
+    if not shared:
+        return {}
+    logger.warning(
+        "In the %s part, %s with items to train on. %s on them looks better than on new texts: %s.",
+        part, shared, judged, APART[given],
+    )  # fmt: skip
+    return {f"{part}, not apart": shared}
 
 
 def near_duplicates(known: Sequence[str], texts: Sequence[str]) -> list[bool]:

@@ -17,13 +17,14 @@ import torch
 from numpy.typing import NDArray
 
 from textmover.types import InputError, Segment, SourcedReferences, TokenBatch
-from textmover.types.segments import judged_texts
+from textmover.types.segments import ComparedText, judged_texts
 
 if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import Self
 
 Item = TypeVar("Item")
+Compared = TypeVar("Compared", bound=ComparedText)
 
 Tokenize = Callable[[Sequence[str]], TokenBatch]  # the `tokenize` method of a metric
 
@@ -146,21 +147,31 @@ class Source(ABC, Generic[Item]):
 
 
 @dataclass
-class RatedSource(Source[Segment]):
+class ComparedSource(Source[Compared]):
+    """Source of hypotheses that the metric compares with other texts."""
+
+    mode: str = "reference"  # what the metric compares hypotheses with
+    fallback: bool = False  # whether a missing reference or source is replaced by the other one
+
+    def read_as(self, metric: Any) -> None:
+        """Compare hypotheses with the texts that a metric reads."""
+        self.mode, self.fallback = getattr(metric, "mode", "reference"), getattr(metric, "fallback", False)
+
+    def compared(self, items: Sequence[Compared]) -> list[SourcedReferences]:
+        """Return references and source of segments, as the trained metric reads them."""
+        return judged_texts(self, items)
+
+    def texts(self, item: Compared) -> tuple[str, ...]:
+        """Return hypothesis and compared texts."""
+        return (item.hypothesis, *self.compared([item])[0].texts)
+
+
+@dataclass
+class RatedSource(ComparedSource[Segment]):
     """Source of rated segments."""
 
     batch = RatingBatch
     group: str | None = None  # group key to correlate within; None correlates over all segments of a part
-    mode: str = "reference"  # what the metric compares hypotheses with
-    fallback: bool = False  # whether a missing reference or source is replaced by the other one
-
-    def compared(self, items: Sequence[Segment]) -> list[SourcedReferences]:
-        """Return references and source of segments, as the trained metric reads them."""
-        return judged_texts(self, items)
-
-    def texts(self, item: Segment) -> tuple[str, ...]:
-        """Return hypothesis and compared texts."""
-        return (item.hypothesis, *self.compared([item])[0].texts)
 
     def identity(self, item: Segment) -> tuple[Any, ...]:
         """Return the texts and their rating."""

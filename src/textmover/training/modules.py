@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,16 +16,16 @@ from textmover.data.error_spans import MarkedSource
 from textmover.data.labelled import LabelledSource
 from textmover.data.paraphrases import ParaphraseSource
 from textmover.data.training_sources import RatedSource, Source
-from textmover.modules.classifier import Pooling
+from textmover.modules.classifier import ClassifierConfig, Pooling
 from textmover.modules.encoder.lora import LoraConfig
 from textmover.modules.metric_model import MetricModel
 from textmover.training import trainer_checks
 from textmover.training.base_module import FITTING_TEXTS, BaseTrainingModule, Bfloat16
 from textmover.training.optimization import OptimizerConfig
-from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
+from textmover.training.tasks.classification import ClassificationTask, ClassWeights
 from textmover.training.tasks.error_spans import ErrorTask
 from textmover.training.tasks.paraphrases import ContrastiveTask
-from textmover.training.tasks.ratings import RatingTask, check_weights, checked_masks
+from textmover.training.tasks.ratings import RatingTask, check_options
 from textmover.training.tasks.task import Task
 from textmover.types import InputError, PairScores, TokenBatch
 
@@ -89,11 +88,11 @@ class RatingsModule(BaseTrainingModule):
         gradient_clip: float | None = 1.0,
         gradient_checkpointing: bool = False,
     ) -> None:
-        check_weights(losses, signals or {})  # fail now rather than at the first batch
+        masks: dict[str, Any] = {"mask_references": mask_references, "mask_sources": mask_sources}
+        options = TaskOptions(losses=losses, signals=signals, **masks)  # fail now rather than at the first batch
         super().__init__(metric, overrides, optimizer, lora, bfloat16, gradient_clip, gradient_checkpointing)
         self.metric = with_heads(self.metric, mark_errors=False)
-        self.losses, self.signals = dict(losses), dict(signals or {})
-        self.masks = checked_masks(mask_references, mask_sources)
+        self.options = options
 
     def starting_overrides(self) -> dict[str, Any]:
         """Return the configuration overrides, with a calibration head."""
@@ -109,18 +108,18 @@ class RatingsModule(BaseTrainingModule):
         """Return the rating task of a source."""
         if not isinstance(source, RatedSource):
             raise InputError(f"Expected sources of ratings, but {source.name} is of another kind: use MultiTaskModule.")
-        return RatingTask(source, self.metric, self.losses, self.signals, main=not len(self.tasks), masks=self.masks)
+        return RatingTask(source, self.metric, main=not len(self.tasks), **self.options.given)
 
 
-KINDS: dict[type[Source[Any]], tuple[str, tuple[str, ...]]] = {
-    RatedSource: ("ratings", ("losses", "signals", "mask_references", "mask_sources")),
-    LabelledSource: ("labels", tuple(one.name for one in fields(LabelOptions))),
-    ParaphraseSource: ("paraphrases", ("temperature",)),
-    MarkedSource: ("marked errors", ()),
+HEAD = ("encoding", "pooling", "hidden", "dropout")
+RATED = ("losses", "signals", "mask_references", "mask_sources")
+KINDS: dict[type[Source[Any]], tuple[str, Any, tuple[str, ...]]] = {
+    RatedSource: ("ratings", RatingTask, RATED),
+    LabelledSource: ("labels", ClassificationTask, (*HEAD, "label_smoothing", "class_weights")),
+    ParaphraseSource: ("paraphrases", ContrastiveTask, ("temperature",)),
+    MarkedSource: ("marked errors", ErrorTask, ()),
 }
-"""Name and option names of each kind of source."""
-
-RATING_LOSSES: Mapping[str, Any] = {"mse": 1.0, "pearson": 1.0}
+"""Name, task and option names of each kind of source."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,13 @@ class TaskOptions:
         """Check options that no task checks before the first batch."""
         if not 0 < self.weight < float("inf"):
             raise InputError(f"Expected `weight` to be a finite number above 0, but got {self.weight}.")
-        check_weights(RATING_LOSSES if self.losses is None else self.losses, self.signals or {})
+        rated, head = ({name: one for name, one in self.given.items() if name in names} for names in (RATED, HEAD))
+        check_options(**rated)
+        ClassifierConfig(("one", "two"), **head)
+        if not 0 <= (self.label_smoothing or 0) < 1:
+            raise InputError(
+                f"Expected `label_smoothing` to be from 0 to below 1, but got {self.label_smoothing}: 0.1 is usual."
+            )
 
     @property
     def given(self) -> dict[str, Any]:
@@ -201,7 +206,7 @@ class MultiTaskModule(BaseTrainingModule):
         gradient_checkpointing: bool = False,
     ) -> None:
         super().__init__(metric, overrides, optimizer, lora, bfloat16, gradient_clip, gradient_checkpointing)
-        self.options, self.classifiers = dict(tasks or {}), classifiers
+        self.options, self.default_options, self.classifiers = dict(tasks or {}), TaskOptions(), classifiers
 
     def build_tasks(self, data: SourcesDataModule) -> None:
         """Build the tasks, with a calibration head for ratings and an error head for marked errors."""
@@ -233,7 +238,7 @@ class MultiTaskModule(BaseTrainingModule):
 
     def options_of(self, source: Source[Any]) -> TaskOptions:
         """Return the options for a source."""
-        return self.options.get(source.name, TaskOptions())
+        return self.options.get(source.name, self.default_options)
 
     def build_task(self, source: Source[Any]) -> Task[Any]:
         """Return the task for the kind of a source."""
@@ -241,26 +246,16 @@ class MultiTaskModule(BaseTrainingModule):
             raise InputError(
                 f"Expected {source.name} to be ratings, labels, paraphrases or errors, but got {type(source).__name__}."
             )
-        kind, allowed = KINDS[type(source)]
-        options = self.options_of(source)
-        unsupported = [name for name in options.given if name not in allowed]
+        kind, task, allowed = KINDS[type(source)]
+        given = self.options_of(source).given
+        unsupported = [name for name in given if name not in allowed]
         if unsupported:
             raise InputError(
                 f"Expected options for {kind} ({', '.join(('weight', *allowed))}) for the source {source.name}, but "
                 f"got `{unsupported[0]}`: leave it out."
             )
-        if isinstance(source, RatedSource):
-            first = not any(isinstance(task, RatingTask) for task in self.tasks.values())
-            losses = RATING_LOSSES if options.losses is None else options.losses
-            masks = checked_masks(options.mask_references or 0.0, options.mask_sources or 0.0)
-            return RatingTask(source, self.metric, losses, options.signals or {}, main=first, masks=masks)
-        if isinstance(source, MarkedSource):
-            source.mode, source.fallback = getattr(self.metric, "mode", "reference"), self.metric.fallback
-            return ErrorTask(source, main=not any(isinstance(task, ErrorTask) for task in self.tasks.values()))
-        if isinstance(source, LabelledSource):
-            return ClassificationTask(source, self.metric, replace(LabelOptions(), **options.given))
-        paraphrases: Any = source  # the only kind left
-        return ContrastiveTask(paraphrases, **options.given)
+        first = not any(isinstance(one, task) for one in self.tasks.values())
+        return task(source, self.metric, main=first, **given)
 
     def training_step(self, batch: Any, number: int) -> Tensor:
         """Return the weighted loss of one batch; the unweighted loss is logged."""
@@ -363,10 +358,11 @@ class ClassificationModule(MultiTaskModule):
         super().__init__(
             metric, overrides, None, classifiers, optimizer, lora, bfloat16, gradient_clip, gradient_checkpointing
         )
-        self.labels = LabelOptions(encoding, pooling, hidden, dropout, label_smoothing, class_weights)
+        head: dict[str, Any] = {"encoding": encoding, "pooling": pooling, "hidden": hidden, "dropout": dropout}
+        self.default_options = TaskOptions(**head, label_smoothing=label_smoothing, class_weights=class_weights)
 
-    def build_task(self, source: Source[Any]) -> ClassificationTask:
+    def build_task(self, source: Source[Any]) -> Task[Any]:
         """Return the classification task of a source."""
         if not isinstance(source, LabelledSource):
             raise InputError(f"Expected sources of labels, but {source.name} is of another kind: use MultiTaskModule.")
-        return ClassificationTask(source, self.metric, self.labels)
+        return super().build_task(source)

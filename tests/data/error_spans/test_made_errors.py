@@ -76,13 +76,6 @@ def test_versions_follow_from_the_seed():
     assert not {one.references[0] for one in reworded} & set(TEXTS)
 
 
-def test_the_module_holds_sentences_back(texts):
-    source = source_of(MadeErrorsDataModule(texts, versions=3))
-    assert "made by rules" in source.notice
-    assert len(source.items) + len(source.parts["held-back"]) == 3 * 64
-    assert len({one.references[0] for one in source.parts["held-back"]}) > 3
-
-
 @pytest.fixture
 def texts(tmp_path) -> list[str]:
     path = tmp_path / "texts.txt"
@@ -94,7 +87,6 @@ def texts(tmp_path) -> list[str]:
     ("options", "message"),
     [
         ({"types": {"swap": 1.0}}, r"weights of at least 0 to number, .*, but got swap: 1\.0"),
-        ({"types": {"number": 0.0}}, "some kind a weight above 0"),
         ({"paraphrased": 2.0}, r"`paraphrased` to be between 0 and 1, but got 2\.0"),
         ({"words": (90, 99)}, "at least 3 texts in the training part, but got 0"),
         ({"types": {"identity": 1.0}}, "texts with errors in the training part"),

@@ -40,12 +40,6 @@ def test_a_rewording_is_rated_above_every_copy_with_a_wrong_fact(table):
         assert wrong + 20 < rewording < equal
 
 
-def test_texts_do_not_stand_on_both_sides_and_the_seed_decides(table):
-    source, again, other = read(file(table)), read(file(table)), read(file(table), seed=2)
-    assert source.items == again.items != other.items
-    assert not {one.references for one in source.items} & {one.references for one in source.parts["held-back"]}
-
-
 def test_kinds_come_by_their_weights(table):
     kinds = Counter(one.groups["contrast"] for one in read(file(table), types={"number": 1.0}).items)
     assert set(kinds) <= {"number", "paraphrase", "notation"}
@@ -105,35 +99,25 @@ def test_a_text_with_nothing_to_make_wrong_is_left_out():
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("of_file", "options", "sentence"),
     [
-        ({"least": {"part": 1.0}}, "Expected the column 'part' of .* to hold numbers, but got 'dev'"),
-        ({"least": {"rating": 1.0}}, "rating"),
-        ({"where": {"part": ["test"]}}, "whose 'part' is 'test'"),
-        ({"most": 1}, "Expected at least 3 segments in the .* part.*: give more rewordings"),
-        ({"most": -3}, "Expected `most` to be a whole number from 1 to 1,000,000,000, but got -3"),
-        ({"most": "x"}, r"Expected `pairs\[0\]\.most` to be int, but got 'x'"),
+        ({"least": {"part": 1.0}}, {}, "Expected the column 'part' of .* to hold numbers, but got 'dev'"),
+        ({"least": {"rating": 1.0}}, {}, "rating"),
+        ({"where": {"part": ["test"]}}, {}, "whose 'part' is 'test'"),
+        ({"most": 1}, {}, "Expected at least 3 segments in the .* part.*: give more rewordings"),
+        ({"most": -3}, {}, "Expected `most` to be a whole number from 1 to 1,000,000,000, but got -3"),
+        ({"most": "x"}, {}, r"Expected `pairs\[0\]\.most` to be int, but got 'x'"),
+        ({}, {"types": {"nonsense": 1.0}}, "Expected `types` to give weights"),
+        ({}, {"event_types": {"negate": 1.0}}, "Expected `event_types` to give weights .* to number"),
+        ({}, {"event_books": ["tales"]}, "one of 'events', 'stories', 'reports', but got 'tales'"),
+        ({}, {"event_books": []}, "Expected `event_books` to be one of .*, but got None"),
+        ({}, {"strictness": 1.5}, "Expected `strictness` to be between 0 and 1, but got 1.5"),
+        ({}, {"unrelated": -0.1}, "Expected `unrelated` to be between 0 and 1, but got -0.1"),
+        ({}, {"events": -1}, "Expected `events` to be a whole number from 0 to 1,000,000, but got -1"),
+        ({}, {"words": (9, 3)}, "Expected `words` in ascending order"),
+        (None, {}, "Expected `pairs` to name at least one file"),
     ],
 )
-def test_what_cannot_be_read_is_one_sentence(table, options, sentence):
+def test_files_and_options_that_do_not_fit_are_one_sentence(table, of_file, options, sentence):
     with pytest.raises(InputError, match=sentence):
-        read(file(table, **options))
-
-
-@pytest.mark.parametrize(
-    ("pairs", "options", "sentence"),
-    [
-        (1, {"types": {"nonsense": 1.0}}, "Expected `types` to give weights"),
-        (1, {"event_types": {"negate": 1.0}}, "Expected `event_types` to give weights .* to number"),
-        (1, {"event_books": ["tales"]}, "one of 'events', 'stories', 'reports', but got 'tales'"),
-        (1, {"event_books": []}, "Expected `event_books` to be one of .*, but got None"),
-        (1, {"strictness": 1.5}, "Expected `strictness` to be between 0 and 1, but got 1.5"),
-        (1, {"unrelated": -0.1}, "Expected `unrelated` to be between 0 and 1, but got -0.1"),
-        (1, {"events": -1}, "Expected `events` to be a whole number from 0 to 1,000,000, but got -1"),
-        (1, {"words": (9, 3)}, "Expected `words` in ascending order"),
-        (0, {}, "Expected `pairs` to name at least one file"),
-    ],
-)
-def test_options_that_do_not_fit(table, pairs, options, sentence):
-    with pytest.raises(InputError, match=sentence):
-        ContrastsDataModule([file(table)] * pairs, **options)
+        read(*([] if of_file is None else [file(table, **of_file)]), **options)

@@ -150,10 +150,18 @@ def test_the_folder_is_that_of_the_logger_or_the_root(tmp_path, tiny_encoder):
     assert not list(tmp_path.rglob("curves.png"))
 
 
-def test_without_matplotlib_the_run_ends_before_it_begins(tmp_path, tiny_encoder, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+@pytest.mark.parametrize("lacking", ["matplotlib", "a folder"])
+def test_curves_that_can_never_be_written_end_the_run_before_it_begins(
+    tmp_path, tiny_encoder, monkeypatch, capsys, lacking
+):
+    if lacking == "matplotlib":
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        said = 'pip install "textmover[report]"'
+    else:
+        (tmp_path / "curves").write_text("a file")
+        said = f"`folder` to be a folder, but got the file {tmp_path / 'curves'}"
     assert train(arguments_of(tmp_path, tiny_encoder)) == 2
-    assert 'pip install "textmover[report]"' in capsys.readouterr().err
+    assert said in capsys.readouterr().err
     assert not (tmp_path / "checkpoints" / "resume.ckpt").exists()
 
 
@@ -170,13 +178,6 @@ def test_a_picture_is_drawn_where_it_can_be(tmp_path, tiny_encoder, monkeypatch,
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Learning curves: a table and no")]
     assert len(said) == (not installed)
     assert all('pip install "textmover[report]"' in line for line in said)
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, tiny_encoder, capsys):
-    (tmp_path / "curves").write_text("a file")
-    assert train(arguments_of(tmp_path, tiny_encoder, trainer__max_epochs=1, trainer__limit_train_batches=2)) == 2
-    assert f"`folder` to be a folder, but got the file {tmp_path / 'curves'}" in capsys.readouterr().err
-    assert not (tmp_path / "checkpoints" / "resume.ckpt").exists()
 
 
 def test_curves_that_cannot_be_written_lose_no_training(tmp_path, tiny_encoder, capsys, monkeypatch):
@@ -248,16 +249,14 @@ def test_nothing_but_infinite_losses_can_be_drawn():
     assert lines_of({"train/loss": {1: float("inf"), 2: float("nan")}})["training loss"] == []
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.5])
-def test_a_share_out_of_range(share):
-    with pytest.raises(InputError, match="`smoothing` to be between 0 and 1"):
-        LearningCurves(smoothing=share)
-
-
-@pytest.mark.parametrize("picture", ["always", None, 1])
-def test_a_picture_that_is_neither_wanted_nor_not(picture):
-    with pytest.raises(InputError, match="`picture` to be true, false or auto"):
-        LearningCurves(picture=picture)
+@pytest.mark.parametrize(
+    ("option", "values", "expected"),
+    [("smoothing", [-0.1, 1.5], "between 0 and 1"), ("picture", ["always", None, 1], "true, false or auto")],
+)
+def test_options_out_of_range(option, values, expected):
+    for value in values:
+        with pytest.raises(InputError, match=f"`{option}` to be {expected}"):
+            LearningCurves(**{option: value})
 
 
 def test_nothing_is_written_where_nothing_was_collected(tmp_path):

@@ -23,15 +23,14 @@ from textmover.data.error_spans.segment_augmentation import (
     with_references,
 )
 from textmover.data.generated.datamodule import check_kinds
-from textmover.data.leakage import PairFile, segment_pairs, warn_of_shared, without_files
+from textmover.data.leakage import PairFile, segment_pairs, shared_with_training, warn_of_shared, without_files
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, sample_by_hash, share_note, split_held_back, text_hash
-from textmover.data.training_sources import Batch, Source, Tokenize
+from textmover.data.training_sources import Batch, ComparedSource, Source, Tokenize
 from textmover.perturbations.parsed_clauses import Parse
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.tables import named_tables
-from textmover.types import InputError, MarkedSegment, TokenBatch, check_share, plural
+from textmover.types import InputError, MarkedSegment, SourcedReferences, TokenBatch, check_share, plural
 from textmover.types.error_spans import SEVERITIES, ErrorSpan
-from textmover.types.segments import judged_texts
 from textmover.types.tokens import token_offsets
 from textmover.types.word_splitting import text_words
 
@@ -51,27 +50,21 @@ class MarkedBatch(Batch):
 
 
 @dataclass
-class MarkedSource(Source[MarkedSegment]):
+class MarkedSource(ComparedSource[MarkedSegment]):
     """Source of texts with known errors."""
 
     batch = MarkedBatch
-    mode: str = "reference"  # what the metric compares hypotheses with
-    fallback: bool = False  # whether a missing reference or source is replaced by the other one
 
-    def compared(self, item: MarkedSegment) -> tuple[str, bool]:
-        """Return the text that an item is compared with, and whether it is the source.
+    def compared(self, items: Sequence[MarkedSegment]) -> list[SourcedReferences]:
+        """Return the first reference or the source of each item.
 
         A metric that reads both learns from the source for half of the texts, chosen by a hash.
         """
-        (both,) = judged_texts(self, [item])
-        if len(both) and both.source is not None:
-            of_source = text_hash(f"source of {item.hypothesis}")[0] % 2 == 1
-            return (both.source if of_source else both[0]), of_source
-        return both.texts[0], not len(both)
-
-    def texts(self, item: MarkedSegment) -> tuple[str, ...]:
-        """Return the hypothesis and the text that it is compared with."""
-        return item.hypothesis, self.compared(item)[0]
+        found = []
+        for item, both in zip(items, super().compared(items), strict=True):
+            drawn = both.source and text_hash(f"source of {item.hypothesis}")[0] % 2 == 1
+            found.append(SourcedReferences((), both.source) if drawn or not both else SourcedReferences(both[:1]))
+        return found
 
     def identity(self, item: MarkedSegment) -> tuple[Any, ...]:
         """Return the texts and the errors."""
@@ -80,14 +73,14 @@ class MarkedSource(Source[MarkedSegment]):
 
     def columns(self, items: Sequence[MarkedSegment], tokenize: Tokenize) -> dict[str, Any]:
         """Return the tokenised texts and the targets of their tokens and gaps."""
-        compared = [self.compared(item) for item in items]
+        compared = self.compared(items)
         texts = [item.hypothesis for item in items]
         hypotheses = tokenize(texts)
         tokenizer = getattr(getattr(tokenize, "__self__", None), "tokenizer", None)  # of the metric that tokenises
         return {
             "hypotheses": hypotheses,
-            "references": tokenize([text for text, _ in compared]),
-            "of_source": torch.tensor([of_source for _, of_source in compared], dtype=torch.bool),
+            "references": tokenize([one.texts[0] for one in compared]),
+            "of_source": torch.tensor([not one for one in compared], dtype=torch.bool),
             **token_targets(items, hypotheses, token_offsets(tokenizer, texts)),
         }
 
@@ -232,8 +225,8 @@ class MarkedDataModule(SourcesDataModule):
         training = sample_by_hash(training, self.most, lambda one: (one.hypothesis, *one.references, one.source or ""))
         parts = {"training": training, HELD_BACK: held}
         self._check_sizes("segments", parts, "give more marked texts")
-        shared = warn_of_shared(HELD_BACK, training, held, given=bool(self.validation_files))
-        about |= {f"{HELD_BACK}, not apart": shared} if shared else {}
+        overlaps = shared_with_training(training, held)
+        about |= warn_of_shared(HELD_BACK, overlaps, given=bool(self.validation_files))
         parts = {name: with_references(part, self.references, self.seed, self.parse) for name, part in parts.items()}
         drawn = Counter(one.groups[KIND] for one in parts["training"])
         parts["training"] = with_lost_words(parts["training"], self.lost, self.seed)

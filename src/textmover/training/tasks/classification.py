@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -14,32 +13,12 @@ from torch import Tensor
 from textmover.data.labelled import LabelBatch, LabelledSource
 from textmover.meta_evaluation.agreement.labels import confusion_matrix, label_statistics
 from textmover.metrics.ordered_states import OrderedStates
-from textmover.modules.classifier import ClassifierConfig, Encoding, Pooling, TextClassifier
+from textmover.modules.classifier import ClassifierConfig, Encoding, TextClassifier
 from textmover.training.sharding import gather_values
 from textmover.training.tasks.task import Task, TaskResult
 from textmover.types import InputError, fixed, plural
 
 ClassWeights = Literal["balanced"] | dict[str, float] | None
-
-
-@dataclass(frozen=True)
-class LabelOptions:
-    """Options of classification; :class:`~textmover.training.ClassificationModule` documents them."""
-
-    encoding: Literal["joint", "separate"] = "joint"
-    pooling: Pooling = "mean"
-    hidden: int = 0
-    dropout: float = 0.1
-    label_smoothing: float = 0.0
-    class_weights: ClassWeights = None
-
-    def __post_init__(self) -> None:
-        """Check the options that the head does not check."""
-        if not 0 <= self.label_smoothing < 1:
-            raise InputError(
-                f"Expected `label_smoothing` to be from 0 to below 1, but got {self.label_smoothing}: 0.1 is usual."
-            )
-        ClassifierConfig(("one", "two"), self.encoding, self.pooling, self.hidden, self.dropout)
 
 
 class _Predictions(OrderedStates):
@@ -66,16 +45,23 @@ class ClassificationTask(Task[LabelledSource]):
 
     collector = _Predictions
 
-    def __init__(self, source: LabelledSource, metric: Any, options: LabelOptions) -> None:
-        super().__init__(source)
-        encoding: Encoding = options.encoding if source.pairs else "single"
-        self.options = options
-        config = ClassifierConfig(source.classes, encoding, options.pooling, options.hidden, options.dropout)
-        classifier = TextClassifier.untrained(metric, config)
-        self.head = classifier.head
-        weights = class_weights(source, options.class_weights)
+    def __init__(
+        self,
+        source: LabelledSource,
+        metric: Any,
+        *,
+        main: bool = True,
+        encoding: Encoding = "joint",
+        label_smoothing: float = 0.0,
+        class_weights: ClassWeights = None,
+        **head: Any,
+    ) -> None:
+        super().__init__(source, main=main)
+        config = ClassifierConfig(source.classes, encoding if source.pairs else "single", **head)
+        self.head = TextClassifier.untrained(metric, config).head
+        self.label_smoothing = label_smoothing
         self.weights: Tensor | None
-        self.register_buffer("weights", weights, persistent=False)
+        self.register_buffer("weights", loss_weights(source, class_weights), persistent=False)
         self._classifier: tuple[Any, TextClassifier] | None = None
 
     def classifier(self, metric: Any) -> TextClassifier:
@@ -89,9 +75,8 @@ class ClassificationTask(Task[LabelledSource]):
         """Return the cross entropy over the batch of all processes."""
         logits = gather_values(self.classifier(metric)(*batch.texts), batch.joint)
         labels = gather_values(batch.labels, batch.joint)
-        return torch.nn.functional.cross_entropy(
-            logits, labels, weight=self.weights, label_smoothing=self.options.label_smoothing
-        )
+        smoothing = self.label_smoothing
+        return torch.nn.functional.cross_entropy(logits, labels, weight=self.weights, label_smoothing=smoothing)
 
     def collect(self, part: str, metric: Any, batch: LabelBatch) -> None:
         """Collect the predicted classes of a batch."""
@@ -114,7 +99,7 @@ class ClassificationTask(Task[LabelledSource]):
         return TaskResult(values, _table(self.source.classes, confusion, values, int(cut.sum())), confusion)
 
 
-def class_weights(source: LabelledSource, wanted: ClassWeights) -> Tensor | None:
+def loss_weights(source: LabelledSource, wanted: ClassWeights) -> Tensor | None:
     """Return the weight of each class in the loss, float32 ``[C]``; ``None`` if all are equal, 1 for unnamed classes.
 
     Balanced weights have mean 1 over the items.

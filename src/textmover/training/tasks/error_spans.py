@@ -65,9 +65,9 @@ class ErrorTask(Task[MarkedSource]):
 
     collector = _Counts
 
-    def __init__(self, source: MarkedSource, *, main: bool) -> None:
-        super().__init__(source)
-        self.main = main  # calibrate the head on this source
+    def __init__(self, source: MarkedSource, metric: Any, *, main: bool = True) -> None:
+        super().__init__(source, main=main)
+        source.read_as(metric)
         self._head: tuple[ErrorHead, ...] = ()  # a tuple keeps its weights out of the parameters of the task
 
     def prepare(self, metric: Any, start: Callable[[], Any], autocast: Callable[[], Any]) -> None:

@@ -34,10 +34,12 @@ class ContrastiveTask(Task[ParaphraseSource]):
     value depends on the batch size. The temperature is in units of the scores.
     """
 
-    def __init__(self, source: ParaphraseSource, temperature: float = 0.05) -> None:
+    def __init__(
+        self, source: ParaphraseSource, metric: Any = None, *, main: bool = True, temperature: float = 0.05
+    ) -> None:
         if not 0 < temperature < float("inf"):
             raise InputError(f"Expected `temperature` to be a finite number above 0, but got {temperature}.")
-        super().__init__(source)
+        super().__init__(source, main=main)
         self.temperature = temperature
 
     def prepare(self, metric: Any, start: Callable[[], Any], autocast: Callable[[], Any]) -> None:

@@ -36,6 +36,8 @@ STATISTICS = ("pearson", "spearman", "kendall")
 IDLE = 0.9  # share of segments without effect on a loss above which a warning is logged
 UNTRAINED = "untrained"  # signal of the metric before training
 
+LOSSES: Mapping[str, Any] = {"mse": 1.0, "pearson": 1.0}  # default weights
+
 
 class RatingTask(Task[RatedSource]):
     r"""Agreement with the ratings of one source.
@@ -51,16 +53,17 @@ class RatingTask(Task[RatedSource]):
         self,
         source: RatedSource,
         metric: SegmentMetric,
-        losses: Mapping[str, Any],
-        signals: Mapping[str, float],
         *,
-        main: bool,
-        masks: tuple[float, float] = (0.0, 0.0),
+        main: bool = True,
+        losses: Mapping[str, Any] = LOSSES,
+        signals: Mapping[str, float] = {},
+        mask_references: float = 0.0,
+        mask_sources: float = 0.0,
     ) -> None:
         check_references(metric, source)
         check_batches(source, losses, signals)
-        super().__init__(source)
-        self.masks = masks  # shares of segments with both whose references, or whose source, are hidden
+        super().__init__(source, main=main)
+        self.masks = mask_references, mask_sources  # shares of segments with both that lose one of them
         self.losses, self.signals = dict(losses), dict(signals)
         self.head = None if main else Calibration()
         self.rating_mean: Tensor
@@ -147,18 +150,18 @@ class RatingTask(Task[RatedSource]):
         return torch.tensor(np.stack(columns, axis=1), dtype=torch.float32)
 
 
-def checked_masks(references: float, sources: float) -> tuple[float, float]:
-    """Return the shares of segments whose references, or whose sources, are hidden, after checking them."""
-    if not (0 <= references <= 1 and 0 <= sources <= 1 and references + sources <= 1):
+def check_options(
+    losses: Mapping[str, Any] = LOSSES,
+    signals: Mapping[str, float] = {},
+    mask_references: float = 0.0,
+    mask_sources: float = 0.0,
+) -> None:
+    """Check the options of a :class:`RatingTask`, before any data are read."""
+    if min(mask_references, mask_sources) < 0 or not mask_references + mask_sources <= 1:
         raise InputError(
             "Expected `mask_references` and `mask_sources` to be shares of at least 0 with a sum of at most 1, but got "
-            f"{references} and {sources}: lower them."
+            f"{mask_references} and {mask_sources}: lower them."
         )
-    return references, sources
-
-
-def check_weights(losses: Mapping[str, Any], signals: Mapping[str, float]) -> None:
-    """Check the weights of losses and signals, before any data are read."""
     combined_loss(torch.zeros(2), torch.zeros(2), losses)
     for name, weight in signals.items():
         if not 0 <= weight < float("inf"):
@@ -175,7 +178,7 @@ def check_weights(losses: Mapping[str, Any], signals: Mapping[str, float]) -> No
 
 def check_references(metric: SegmentMetric, source: RatedSource) -> None:
     """Tell the source which texts the metric reads; refuse several references if the metric would join them."""
-    source.mode, source.fallback = getattr(metric, "mode", "reference"), getattr(metric, "fallback", False)
+    source.read_as(metric)
     for items in (source.items, *source.parts.values()):
         source.compared(items)
     if metric.multi_reference == "all" and any(len(one.references) > 1 for one in source.items):

@@ -34,9 +34,10 @@ class Task(nn.Module, ABC, Generic[SourceType]):
     prepared: Tensor
     collector: Any = OrderedScores  # class that collects the results of the batches of a part
 
-    def __init__(self, source: SourceType) -> None:
+    def __init__(self, source: SourceType, *, main: bool = True) -> None:
         super().__init__()
         self.source, self.fitting = source, True
+        self.main = main  # first task of its kind, which fits the head of the metric
         self.register_buffer("prepared", torch.zeros((), dtype=torch.bool))
         self._collected: dict[str, Any] = {}
 
