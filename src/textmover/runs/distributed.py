@@ -27,7 +27,7 @@ from textmover.readers.row_streams import Rows
 from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
 from textmover.runs.process_supervision import GRACE_TIME, STARTED_BY, UNUSABLE, Children, Messages, check_manual_start
 from textmover.runs.progress import Advance, PairCount, progress_bar
-from textmover.runs.score_output import Target, choose_target, kept_shards_message, open_sink, report_kept_shards
+from textmover.runs.score_output import Target, choose_target, kept_shards_message, report_kept_shards
 from textmover.runs.score_run import finish, lock_parts, parts_of, score_rows, score_settings, scorer_and_shards
 from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
@@ -318,8 +318,7 @@ def _score_with_workers(
     try:
         with terminable, progress_bar(f"scoring, {total} processes", shown=not options.quiet) as advance:
             shards, kept_shards = processes.score(member, advance)
-        with open_sink(member.target, member.parts) as sink:
-            summary = finish(sink, member.parts.tallies(shards), member.scorer, rows.systems, member.parts)
+        summary = finish(member.target, member.parts, member.parts.tallies(shards), member.scorer, rows.systems)
     except (Exception, KeyboardInterrupt) as error:
         if not member.prepared:
             raise

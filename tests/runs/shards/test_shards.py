@@ -65,8 +65,10 @@ def scores(index: int, systems: int = 1, *, skipped: bool = False) -> ShardScore
     return ShardScores(values, tally, flags)
 
 
-def parts(folder, format="text", systems=ONE, machine="AVX2", signature=SIGNATURE, **settings) -> ShardFolder:
-    layout = Layout(format, systems)
+def parts(
+    folder, format="text", systems=ONE, machine="AVX2", signature=SIGNATURE, *, only_mean=False, **settings
+) -> ShardFolder:
+    layout = Layout(format, systems, only_mean=only_mean)
     return ShardFolder(folder, layout, describe(signature, layout, **{"rows_per_shard": 3, **settings}), machine)
 
 
@@ -147,12 +149,13 @@ def test_tables(tmp_path, format, systems, expected):
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 def test_json_compressed_and_plain(tmp_path, suffix):
     found = scores(0), scores(1, skipped=True)
-    told = {}
-    for format in ("json", "jsonl"):
+    whole, told = summary(ONE, *(one.tally for one in found)), {}
+    for format, only_mean in (("json", False), ("jsonl", False), ("text", True)):
         path = tmp_path / f"{format}{suffix}"
-        filled(tmp_path / "parts", *found, format=format).merge(path, 2, summary(ONE, *(one.tally for one in found)))
+        filled(tmp_path / "parts", *found, format=format, only_mean=only_mean).merge(path, 2, whole)
         read = {".gz": gzip.decompress, ".zst": lambda raw: zstandard.ZstdDecompressor().stream_reader(raw).read()}
         told[format] = read.get(suffix, bytes)(path.read_bytes())
+    assert told["text"] == b"0.733333333\n"
     rows = [json.loads(line) for line in told["jsonl"].splitlines()]
     assert [one["flags"] for one in rows] == ["empty;unknown", "", ""] * 2
     assert (rows[1], rows[4]) == (
@@ -490,7 +493,7 @@ def test_a_file_is_known_by_its_manifest(tmp_path):
             "its layer is 'nothing' and that of this run '4'",
         ),
         (
-            found.output_manifest(*now, kept.scores, only_mean=True),
+            parts(tmp_path / "parts", only_mean=True).output_manifest(*now, kept.scores),
             "its values is 'all' and that of this run 'mean alone'",
         ),
         (found.output_manifest(6, "other", kept.scores), r"from other texts \(as many rows, and this run has 6\)"),

@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, ClassVar, cast
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class Layout:
     format: str
     systems: tuple[str, ...]
     keep: tuple[str, ...] = ()  # input columns that tables repeat before the values
+    only_mean: bool = False
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -59,6 +60,10 @@ class Layout:
         broken = next((name for name in self.systems if any(mark in name for mark in "\t\r\n")), None)
         if broken is not None:
             raise InputError(f"Expected names of systems without tabs and line breaks, but got {broken!r}: rename it.")
+        if self.only_mean and self.format not in ("text", "json"):
+            raise InputError(
+                f"Expected --only-mean together with --format text or json, but got {self.format}: choose one of them."
+            )
 
     @property
     def described(self) -> dict[str, str]:
@@ -119,9 +124,11 @@ class Layout:
         return "\t".join(cells)
 
     def merge(self, parts: Iterable[Path], path: Path, summary: Summary) -> None:
-        """Merge the files of the shards in order into one file, written atomically."""
+        """Merge the files of the shards in order, or their mean, into one file, written atomically."""
         with atomic_bytes(path) as raw, compressed(raw, path) as stream:
-            if self.format == "parquet":
+            if self.only_mean:
+                stream.write(self.means(summary).encode())
+            elif self.format == "parquet":
                 _merge_parquet(parts, stream)
             elif self.format == "json":
                 stream.write(self.whole((part.read_bytes() for part in parts), summary).encode())
@@ -155,6 +162,7 @@ class LineLayout:
 
     format: str
     first_line: str = ""  # header with its line break
+    only_mean: ClassVar[bool] = False
 
     @property
     def described(self) -> dict[str, str]:
