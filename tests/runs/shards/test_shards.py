@@ -61,7 +61,8 @@ def scores(index: int, systems: int = 1, *, skipped: bool = False) -> ShardScore
     sums = tuple(float(np.nansum(column)) for column in values["score"].T)
     flags = np.full(table.shape, "", dtype=object)
     flags[0, 0], flags[0, -1] = "empty", "empty;unknown"
-    tally = ShardSummary(3, int(skipped), "bad" if skipped else "", sums, {"empty": 1}, tuple(values))
+    squares = tuple(float(np.nanvar(column) * (3 - skipped)) for column in values["score"].T)
+    tally = ShardSummary(3, int(skipped), "bad" if skipped else "", sums, {"empty": 1}, tuple(values), squares)
     return ShardScores(values, tally, flags)
 
 
@@ -204,7 +205,7 @@ def test_names_and_formats_that_cannot_be_written(tmp_path, monkeypatch):
 
 
 def test_a_summary_of_nothing_but_left_out_rows_has_no_mean():
-    found = summarize([ShardSummary(2, 2, "bad", (0.0,), {}, ("score",))], ONE, SIGNATURE)
+    found = summarize([ShardSummary(2, 2, "bad", (0.0,), {}, squares=(0.0,))], ONE, SIGNATURE)
     assert math.isnan(found.means[0])
     assert found.entries()["mean"] is None
 
@@ -560,11 +561,8 @@ def test_overwriting_a_sealed_folder_first_makes_it_unfinished(tmp_path, monkeyp
     assert not is_sealed(tmp_path / "out")
 
 
-def test_counts_are_told_by_system_where_all_records_have_them():
-    old = ShardSummary(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",))
-    new = ShardSummary(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",), by_system={"empty": [2, 1]})
-    told = [summarize(tallies, ("a", "b"), SIGNATURE).warning_counts for tallies in ([new, new], [old, new])]
-    assert told == [{"empty": {"a": 4, "b": 2}}, {"empty": 6}]
-    assert summarize([replace(new, sums=(0.0,), by_system={"empty": [3]})], ("a",), SIGNATURE).warning_counts == {
-        "empty": 3
-    }
+def test_counts_are_told_by_system_where_there_are_several():
+    tally = ShardSummary(2, 0, "", (0.0, 0.0), {"empty": 3}, squares=(0.0, 0.0), by_system={"empty": [2, 1]})
+    assert summarize([tally, tally], ("a", "b"), SIGNATURE).warning_counts == {"empty": {"a": 4, "b": 2}}
+    one = replace(tally, sums=(0.0,), squares=(0.0,), by_system={"empty": [3]})
+    assert summarize([one], ("a",), SIGNATURE).warning_counts == {"empty": 3}

@@ -256,14 +256,10 @@ def _merge_parquet(parts: Iterable[Path], stream: IO[bytes]) -> None:
     """Merge Parquet files, with one row group per shard."""
     from pyarrow import parquet
 
-    writer: Any = None
-    try:
+    with contextlib.ExitStack() as opened:
+        writer: Any = None
         for part in parts:
             with parquet.ParquetFile(part) as file:
                 table = file.read()
-            if writer is None:
-                writer = parquet.ParquetWriter(stream, table.schema)
+            writer = writer or opened.enter_context(parquet.ParquetWriter(stream, table.schema))
             writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
