@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from textmover.runs import process_supervision as launched
-from textmover.runs.process_supervision import Children, Messages, check_manual_start
+from textmover.runs.process_supervision import Children, Messages
 from textmover.types import InputError
 
 SLEEP = ["sleep", "60"]
@@ -106,20 +106,20 @@ def given_up(monkeypatch):
     signal.set_wakeup_fd(-1)
 
 
-def test_a_start_says_what_it_waits_for_and_ends(monkeypatch, given_up, capsys):
-    monkeypatch.setattr(launched, "NOTICE_DELAY", 0.0)
-    monkeypatch.setattr(launched, "START_TIMEOUT", 0.1)
-    Children(None, 0).wait_for("all 2 processes", noted=True)
+@pytest.mark.parametrize(
+    ("commands", "said", "error"),
+    [
+        ([], "Waiting for all, for 0 minutes at most.\n", "Expected all within 0 minutes, but not all came."),
+        ([["false"]], "", "Expected all processes to go on, but number 1 was ended by exit code 1."),
+    ],
+)
+def test_a_start_says_what_it_waits_for_and_ends(started, monkeypatch, given_up, capsys, commands, said, error):
+    if not commands:
+        monkeypatch.setattr(launched, "NOTICE_DELAY", 0.0)
+        monkeypatch.setattr(launched, "START_TIMEOUT", 0.1)
+    Children(started(*commands), 0).wait_for("all", noted=True)
     until(lambda: given_up)
-    assert given_up == [("Expected all 2 processes within 0 minutes, but not all came.", 2)]
-    assert capsys.readouterr().err == "Waiting for all 2 processes, for 0 minutes at most.\n"
-
-
-def test_a_start_ends_where_a_process_is_dead(started, given_up, capsys):
-    Children(started(["false"]), 0).wait_for("all", noted=True)
-    until(lambda: given_up)
-    assert given_up == [("Expected all processes to go on, but number 1 was ended by exit code 1.", 2)]
-    assert capsys.readouterr().err == ""
+    assert (given_up, capsys.readouterr().err) == ([(error, 2)], said)
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -151,17 +151,6 @@ def test_giving_up_ends_this_process_and_those_that_it_has_started(started, monk
         Children(launcher, 0)._give_up("interrupted", 130)
     assert capsys.readouterr().err == "textmover: interrupted\n"
     assert launcher.procs[0].poll() == -signal.SIGKILL
-
-
-def test_machines_without_a_launcher_have_to_be_told_apart(monkeypatch):
-    for name in launched.MANUAL_START:
-        monkeypatch.delenv(name, raising=False)
-    check_manual_start(1)
-    with pytest.raises(InputError, match="got no MASTER_ADDR and no MASTER_PORT and no NODE_RANK: start the command"):
-        check_manual_start(2)
-    for name in launched.MANUAL_START:
-        monkeypatch.setenv(name, "1")
-    check_manual_start(2)
 
 
 # --- messages, with two processes played by one -----------------------------------------------------------------------

@@ -133,9 +133,8 @@ def test_a_shard_has_the_bytes_of_a_call_of_its_own_whatever_came_before(scorer,
         assert last.tally.sums == (float(np.sum(alone.scores)),)
 
 
-@pytest.mark.parametrize("fields", [{}, {"centering": "batch"}])
-def test_several_systems_score_as_each_by_itself(make, fields):
-    scorer = make("twmd", **fields)
+def test_several_systems_score_as_each_by_itself_where_texts_are_encoded_jointly(make):
+    scorer = make("twmd", centering="batch")
     systems, references = [sentences(100, seed) for seed in range(3)], sentences(100, 9)
     shards = cut(*systems, references=references, size=64)
     found = np.concatenate([score_shard(scorer, one, ("a", "b", "c")).values["score"] for one in shards])
