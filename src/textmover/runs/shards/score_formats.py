@@ -14,7 +14,7 @@ from typing import IO, Any, ClassVar, cast
 import numpy as np
 
 from textmover.csv_cells import CsvWriter
-from textmover.files import atomic_bytes, output_format
+from textmover.files import output_format
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.system_scores import FLAGS
 from textmover.runs.score_summary import Summary
@@ -123,17 +123,16 @@ class Layout:
             )
         return "\t".join(cells)
 
-    def merge(self, parts: Iterable[Path], path: Path, summary: Summary) -> None:
-        """Merge the files of the shards in order, or their mean, into one file, written atomically."""
-        with atomic_bytes(path) as raw, compressed(raw, path) as stream:
-            if self.only_mean:
-                stream.write(self.means(summary).encode())
-            elif self.format == "parquet":
-                _merge_parquet(parts, stream)
-            elif self.format == "json":
-                stream.write(self.whole((part.read_bytes() for part in parts), summary).encode())
-            else:
-                _join(stream, self.header(summary.names), parts)
+    def join(self, shards: Iterable[bytes], summary: Summary, stream: IO[bytes]) -> None:
+        """Write the whole result: the encoded shards in order, or their mean."""
+        if self.only_mean:
+            stream.write(self.means(summary).encode())
+        elif self.format == "parquet":
+            _join_parquet(shards, stream)
+        elif self.format == "json":
+            stream.write(self.whole(shards, summary).encode())
+        else:
+            _join(self.header(summary.names), shards, stream)
 
     def whole(self, shards: Iterable[bytes], summary: Summary) -> str:
         """Return one JSON object with all values, by system if there are several, and the summary."""
@@ -173,16 +172,15 @@ class LineLayout:
         """Return the header line, empty for formats without header."""
         return self.first_line
 
-    def merge(self, parts: Iterable[Path], path: Path, _: Summary) -> None:
-        """Merge the files of the shards in order into one file, written atomically."""
-        with atomic_bytes(path) as raw, compressed(raw, path) as stream:
-            _join(stream, self.first_line, parts)
+    def join(self, shards: Iterable[bytes], _: Summary, stream: IO[bytes]) -> None:
+        """Write the whole result: the encoded shards in order."""
+        _join(self.first_line, shards, stream)
 
 
-def _join(stream: IO[bytes], header: str, parts: Iterable[Path]) -> None:
+def _join(header: str, shards: Iterable[bytes], stream: IO[bytes]) -> None:
     stream.write(header.encode())
-    for part in parts:
-        stream.write(part.read_bytes())
+    for shard in shards:
+        stream.write(shard)
 
 
 def is_compressed(path: Path) -> bool:
@@ -252,14 +250,13 @@ def _parquet_bytes(
     return stream.getvalue().to_pybytes()
 
 
-def _merge_parquet(parts: Iterable[Path], stream: IO[bytes]) -> None:
-    """Merge Parquet files, with one row group per shard."""
+def _join_parquet(shards: Iterable[bytes], stream: IO[bytes]) -> None:
+    """Join Parquet files, with one row group per shard."""
     from pyarrow import parquet
 
     with contextlib.ExitStack() as opened:
         writer: Any = None
-        for part in parts:
-            with parquet.ParquetFile(part) as file:
-                table = file.read()
+        for shard in shards:
+            table = parquet.ParquetFile(io.BytesIO(shard)).read()
             writer = writer or opened.enter_context(parquet.ParquetWriter(stream, table.schema))
             writer.write_table(table)

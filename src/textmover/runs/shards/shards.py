@@ -40,7 +40,7 @@ from textmover.runs.shards.folder import (
     read_json,
     write_output_manifest,
 )
-from textmover.runs.shards.score_formats import FORMATS, Layout, LineLayout
+from textmover.runs.shards.score_formats import FORMATS, Layout, LineLayout, compressed
 from textmover.scoring.engine.engine import JOINT_PAIRS
 from textmover.types import InputError, Signature, plural
 
@@ -244,7 +244,8 @@ class ShardFolder:
         If ``recorded``, also write the manifest next to the file for a later ``--resume``.
         """
         texts, _ = self._verified_digests(shards)
-        self.layout.merge(map(self.file, range(shards)), path, summary)
+        with atomic_bytes(path) as raw, compressed(raw, path) as stream:
+            self.layout.join((self.file(index).read_bytes() for index in range(shards)), summary, stream)
         if self.recorded:
             write_output_manifest(path, self.output_manifest(summary.rows, texts, digest_file(path)))
         else:

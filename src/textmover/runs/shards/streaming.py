@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO
 
@@ -45,12 +46,10 @@ class ShardStream:
     def finish(self, shards: int, summary: Summary) -> None:
         """Write the parts of the output that need all shards."""
         layout = self._layout
-        if isinstance(layout, LineLayout):
-            self._stream.write("" if shards else layout.header())
-        elif layout.only_mean:
-            self._stream.write(layout.means(summary))
-        elif layout.format == "json":
-            self._stream.write(layout.whole(self._encoded, summary))
+        if layout.only_mean or layout.format == "json" or (isinstance(layout, LineLayout) and not shards):
+            whole = io.BytesIO()
+            layout.join(self._encoded, summary, whole)
+            self._stream.write(whole.getvalue().decode())
 
 
 def finish_shards(
