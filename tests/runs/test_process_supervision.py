@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from textmover.runs import process_supervision as launched
-from textmover.runs.process_supervision import Children, Messages
+from textmover.runs.process_supervision import Children, Messages, check_manual_start
 from textmover.types import InputError
 
 SLEEP = ["sleep", "60"]
@@ -151,6 +151,17 @@ def test_giving_up_ends_this_process_and_those_that_it_has_started(started, monk
         Children(launcher, 0)._give_up("interrupted", 130)
     assert capsys.readouterr().err == "textmover: interrupted\n"
     assert launcher.procs[0].poll() == -signal.SIGKILL
+
+
+def test_machines_without_a_launcher_have_to_be_told_apart(monkeypatch):
+    for name in launched.MANUAL_START:
+        monkeypatch.delenv(name, raising=False)
+    check_manual_start(1)
+    with pytest.raises(InputError, match="got no MASTER_ADDR and no MASTER_PORT and no NODE_RANK: start the command"):
+        check_manual_start(2)
+    for name in launched.MANUAL_START:
+        monkeypatch.setenv(name, "1")
+    check_manual_start(2)
 
 
 # --- messages, with two processes played by one -----------------------------------------------------------------------
