@@ -422,7 +422,6 @@ def test_nothing_else_loads_yaml_or_json_from_files():
     own = {  # what this program has just written or sent
         "experiments/search/space.py: json.loads",
         "experiments/search/study.py: json.loads",
-        "runs/distributed.py: json.loads",
         "runs/process_supervision.py: json.loads",
         "runs/shards/score_formats.py: json.loads",
     }

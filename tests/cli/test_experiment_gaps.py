@@ -253,29 +253,20 @@ def test_an_interruption_says_where_the_scores_are(run, data, command, tmp_path,
 
 
 def test_parts_of_a_set_are_handed_over_as_they_are_scored(run, data, command, tmp_path, monkeypatch):
-    plain, left = experiment_scores.score_together, [2]
+    plain, left = Scorer.score_fitted, [2]
 
-    def some(scorers, hypotheses, *others):
+    def some(*given, **options):
         if not left[0]:
             raise KeyboardInterrupt
         left[0] -= 1
-        return plain(scorers, hypotheses, *others)
+        return plain(*given, **options)
 
-    monkeypatch.setattr(experiment_scores, "PART", 2)
-    monkeypatch.setattr(experiment_scores, "score_together", some)
+    monkeypatch.setattr("textmover.scoring.metric_set.WINDOW", 2)
+    monkeypatch.setattr(Scorer, "score_fitted", some)
     assert run(*command(data())).code == 130
     assert run(*command(data())).err == "textmover: interrupted\n"  # before the first score
     rows = (tmp_path / "small.scores" / "Hotels.tsv").read_text().splitlines()[1:]
     assert [row.split("\t")[-1] == "nan" for row in rows] == [False, False, False, False, True]
-
-
-def test_weights_that_are_fitted_on_a_call_are_fitted_on_the_whole_set(run, data, command, monkeypatch):
-    text = EXPERIMENT.replace("{model: twmd}", "{model: bertscore-f1-idf}")
-    path = data()
-    whole = values(json.loads(run(*command(path, text), "--format", "json").out), "Our metric")
-    monkeypatch.setattr(experiment_scores, "PART", 2)
-    parts = values(json.loads(run(*command(path, text), "--format", "json").out), "Our metric")
-    assert parts == whole
 
 
 JUDGED = Judgements("a", ("b", "c"), (("d",), ("e",)), {}, ("all", "all"))

@@ -3,22 +3,20 @@
 import gzip
 import io
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow
 import pytest
-import torch
 import zstandard
 from pyarrow import parquet
 from tests.sentences import sentences
 
+from textmover.runs.shards.folder import locked
 from textmover.runs.shards.shards import ShardFolder
 
 NAMES = ("A.txt", "B.txt", "R.txt")
@@ -91,11 +89,16 @@ def test_every_input_gives_the_same_scores(score, short, tmp_path, monkeypatch):
     assert score("--data", "-", "--data-format", "jsonl", *columns).out == expected
 
 
+def heed_interruptions() -> None:
+    """What shells start in the background ignores them, the tests too, and what is started by these."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow
 def test_results_come_while_more_is_being_written(tiny_encoder, tmp_path, write):
     references = write("R.txt", ["a cat"] * 5)
     arguments = ["--encoder", str(tiny_encoder), "--shard-size", "1", "-i", "-", str(references)]
-    command = [sys.executable, "-m", "textmover", *COMMAND, *arguments]
+    command = [sys.executable, "-m", "textmover", "score", "--device", "cpu", "--backend", "torch", *arguments]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(command, preexec_fn=heed_interruptions, **pipes) as process:
         for _ in range(3):
@@ -286,13 +289,6 @@ def test_files_that_are_cut_off_or_of_unequal_length_keep_what_was_scored(score,
 
 # --- going on ---------------------------------------------------------------------------------------------------------
 
-COMMAND = ["score", "--device", "cpu", "--backend", "torch"]
-
-
-def heed_interruptions() -> None:
-    """What shells start in the background ignores them, the tests too, and what is started by these."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
 
 def test_beside_an_older_result_an_interrupted_run_is_not_complete(score, corpus, tmp_path, stop_after):
     (tmp_path / "s.txt").write_text("old\n")
@@ -349,32 +345,17 @@ def test_a_folder_of_shards_goes_on_too(score, corpus, stop_after, tmp_path):
 # --- one run at a time ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_a_second_run_on_the_same_output_leaves_the_first_alone(score, tiny_encoder, corpus, tmp_path, programs):
-    lines = corpus[0].read_bytes().splitlines(keepends=True)
-    folder = tmp_path / "s.txt.parts"
-    arguments = ["--encoder", tiny_encoder, "--shard-size", 16, "-i", "-", corpus[2], "--output", "s.txt"]
-    command = [programs / "textmover", *COMMAND, *arguments]
-    how = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path}
-    # Shards of a single batch have other last digits with another number of threads.
-    alike = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
-    with subprocess.Popen([*map(str, command)], env=alike, **how) as first:
-        first.stdin.writelines(lines[:50])
-        first.stdin.flush()
-        end = time.monotonic() + 60
-        while len(list(folder.glob("_0*.json"))) < 2:
-            assert first.poll() is None, first.stderr.read()
-            assert time.monotonic() < end
-            time.sleep(0.005)
-        for again in ((), ("--resume",), ("--overwrite",)):
-            said = score("-i", corpus[1], corpus[2], "--output", "s.txt", "--model", "bertscore-f1", *again).complaint()
-            assert "another run is writing there: wait for it, or give another --output" in said
-            assert said.count("\n") == 1
-        _, said = first.communicate(b"".join(lines[50:]), timeout=60)
-        assert first.returncode == 0, said
-    assert score("-i", corpus[0], corpus[2], "--output", "other").code == 0
-    assert not (folder / "_lock").exists()
-    assert (tmp_path / "s.txt").read_bytes() == (tmp_path / "other").read_bytes()
+@pytest.mark.parametrize("again", [(), ("--resume",), ("--overwrite",)])
+def test_a_second_run_on_the_same_output_leaves_the_first_alone(score, corpus, tmp_path, stop_after, again):
+    command, parts = ("-i", corpus[0], corpus[2], "--output", "s.txt"), tmp_path / "s.txt.parts"
+    stop_after(2)
+    score(*command)
+    with locked(parts, tmp_path / "s.txt"):
+        before = {path: path.read_bytes() for path in parts.iterdir()}
+        said = score(*command, *again).complaint()
+        assert "another run is writing there: wait for it, or give another --output" in said
+        assert said.count("\n") == 1
+        assert {path: path.read_bytes() for path in parts.iterdir()} == before
 
 
 # --- knowing a result again -------------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def test_the_progress_bar_counts_the_pairs_of_both(score, texts, tmp_path):
     steps = [line.split("|") for line in told.read_text().splitlines()]
     assert {step[0] for step in steps} == {"scoring, 2 processes"}
     assert sum(int(step[1]) for step in steps) == 1001
-    assert max(float(step[2]) for step in steps) == pytest.approx(1)
+    assert float(steps[-1][2]) == pytest.approx(1001)
     assert {step[3] for step in steps} == {"True"}
 
 
@@ -175,18 +175,25 @@ def test_two_processes_share_a_folder_of_states(score, texts, tmp_path, whole):
 
 
 @pytest.mark.long
-def test_idf_of_the_call_is_that_of_all_texts(score, texts, tmp_path):
-    for name, more in (("one.tsv", ()), ("two.tsv", ("--devices", 2))):
-        score("--model", "bertscore-f1-idf", "-i", *texts, "--output", tmp_path / name, *more)
-    assert (tmp_path / "two.tsv").read_bytes() == (tmp_path / "one.tsv").read_bytes()
-
-
-@pytest.mark.long
-def test_a_process_without_a_shard(score, tmp_path):
-    texts = [write(tmp_path / name, sentences(5, seed)) for seed, name in enumerate("hr")]
-    for name, more in (("one", ()), ("two", ("--devices", 2))):
-        score("-i", *texts, "--output", tmp_path / name, *more)
+@pytest.mark.parametrize(
+    ("more", "count", "start"),
+    [
+        (("--model", "bertscore-f1-idf"), 1001, b""),  # idf is that of all texts
+        ((), 5, b""),  # the second process has no shard
+        (("--on-error", "skip"), 1001, b"nan\n"),  # of rows that are left out, which are told once
+    ],
+)
+def test_two_processes_write_what_one_writes_of_other_texts_and_metrics(score, tmp_path, more, count, start):
+    texts = [write(tmp_path / name, sentences(count, seed)) for seed, name in ((6, "h"), (1, "r"))]
+    if start:
+        texts[0].write_bytes(texts[0].read_bytes().replace(b"\n", b"\xff\n", 1))
+    said = [
+        score("-i", *texts, *more, "--output", tmp_path / name, *("--devices", 2) * (name == "two")).stderr
+        for name in ("one", "two")
+    ]
     assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
+    assert (tmp_path / "two").read_bytes().startswith(start)
+    assert said[1].count("No score (nan): 1 row;") == said[0].count("No score (nan): 1 row;") == len(start) // 4
 
 
 @pytest.mark.slow
@@ -198,16 +205,6 @@ def test_an_input_of_which_every_row_is_left_out_is_refused(score, texts, tmp_pa
     assert ended.stderr.startswith("textmover: Expected rows that can be scored, but got none: all 1001 were left out.")
     assert ended.stderr.count("\n") == 1, ended.stderr
     assert sorted(one.name for one in tmp_path.iterdir()) == ["bad.txt"]
-
-
-@pytest.mark.long
-def test_rows_that_are_left_out_are_told_once(score, texts, tmp_path):
-    hypotheses = tmp_path / "h.txt"
-    hypotheses.write_bytes(texts[0].read_bytes().replace(b"\n", b"\xff\n", 1))
-    path = tmp_path / "scores.txt"
-    ended = score("-i", hypotheses, texts[1], "--output", path, "--devices", 2, "--on-error", "skip")
-    assert ended.stderr.count("No score (nan): 1 row;") == 1
-    assert path.read_text().startswith("nan\n")
 
 
 # --- other launchers --------------------------------------------------------------------------------------------------

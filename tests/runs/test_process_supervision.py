@@ -106,20 +106,20 @@ def given_up(monkeypatch):
     signal.set_wakeup_fd(-1)
 
 
-def test_a_start_says_what_it_waits_for_and_ends(monkeypatch, given_up, capsys):
-    monkeypatch.setattr(launched, "NOTICE_DELAY", 0.0)
-    monkeypatch.setattr(launched, "START_TIMEOUT", 0.1)
-    Children(None, 0).wait_for("all 2 processes", noted=True)
+@pytest.mark.parametrize(
+    ("commands", "said", "error"),
+    [
+        ([], "Waiting for all, for 0 minutes at most.\n", "Expected all within 0 minutes, but not all came."),
+        ([["false"]], "", "Expected all processes to go on, but number 1 was ended by exit code 1."),
+    ],
+)
+def test_a_start_says_what_it_waits_for_and_ends(started, monkeypatch, given_up, capsys, commands, said, error):
+    if not commands:
+        monkeypatch.setattr(launched, "NOTICE_DELAY", 0.0)
+        monkeypatch.setattr(launched, "START_TIMEOUT", 0.1)
+    Children(started(*commands), 0).wait_for("all", noted=True)
     until(lambda: given_up)
-    assert given_up == [("Expected all 2 processes within 0 minutes, but not all came.", 2)]
-    assert capsys.readouterr().err == "Waiting for all 2 processes, for 0 minutes at most.\n"
-
-
-def test_a_start_ends_where_a_process_is_dead(started, given_up, capsys):
-    Children(started(["false"]), 0).wait_for("all", noted=True)
-    until(lambda: given_up)
-    assert given_up == [("Expected all processes to go on, but number 1 was ended by exit code 1.", 2)]
-    assert capsys.readouterr().err == ""
+    assert (given_up, capsys.readouterr().err) == ([(error, 2)], said)
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import json
 import logging
 import os
 import signal
@@ -27,10 +26,10 @@ from textmover.readers.row_streams import Rows
 from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
 from textmover.runs.process_supervision import GRACE_TIME, STARTED_BY, UNUSABLE, Children, Messages, check_manual_start
 from textmover.runs.progress import Advance, PairCount, progress_bar
-from textmover.runs.score_output import Target, choose_target, kept_shards_message, open_sink, report_kept_shards
+from textmover.runs.score_output import Target, choose_target, kept_shards_message, report_kept_shards
 from textmover.runs.score_run import finish, lock_parts, parts_of, score_rows, score_settings, scorer_and_shards
 from textmover.runs.score_summary import Summary
-from textmover.runs.shards.folder import is_parts, locked
+from textmover.runs.shards.folder import MANIFEST, first_difference, is_parts, locked, read_json
 from textmover.runs.shards.shards import Shard, ShardFolder
 from textmover.runs.shards.streaming import finish_shards, score_shard
 from textmover.scoring.cache.hidden_states import flush_all
@@ -43,15 +42,20 @@ LOCK_SECONDS = 1.0  # seconds to hold the lock of a dead first process, so that 
 
 
 class Processes:
-    """Processes that score together, started by a launcher (torchrun, SLURM, …) or by this class."""
+    """Processes that score together, started by a launcher (torchrun, SLURM, …) or by this class.
 
-    def __init__(self, devices: int, nodes: int, device: str | None = None) -> None:
+    Each has its texts, scorer and folder of shards, all created from the same options. It reports its errors to the
+    first process; otherwise the other processes would hang or be killed silently.
+    """
+
+    def __init__(self, options: argparse.Namespace, rows: Rows) -> None:
         from lightning_fabric import Fabric  # slow, and not needed to refuse options
 
         for name in ("pytorch_lightning", "lightning_fabric"):
             logging.getLogger(name).setLevel(logging.ERROR)
-        accelerator = _choose_accelerator(device, devices)
-        self._devices, self._nodes = devices, nodes
+        self.options, self.rows = options, rows
+        devices, nodes = options.devices, options.num_nodes
+        accelerator = _choose_accelerator(options.device, devices)
         try:
             fabric: Any = Fabric(accelerator=accelerator, strategy="ddp", devices=devices, num_nodes=nodes)
             self.strategy = fabric.strategy
@@ -65,14 +69,31 @@ class Processes:
             ) from error
         if self.starts_others:
             check_manual_start(nodes)
+        self.rank = int(self.strategy.global_rank)  # the first process has 0; it prints messages and writes the result
+        self.children = Children(None, 0)
+        self.connected = self.prepared = False
+        self.failure: BaseException | None = None
+        self.shards_read = self.kept = 0
 
-    @property
-    def first(self) -> bool:
-        """Return whether this is the first process (rank 0), which prints messages and writes the result."""
-        return bool(self.strategy.is_global_zero)
+    def score(self, stack: contextlib.ExitStack) -> tuple[Target, Summary, int]:
+        """Score all shards and write the result; ``stack`` holds the lock. Only the first process returns."""
+        total = self.options.devices * self.options.num_nodes
+        shown = not self.options.quiet
+        terminable = contextlib.nullcontext() if self.rank else sigterm_as_interrupt()
+        try:
+            with terminable, progress_bar(f"scoring, {total} processes", shown=shown) as advance:
+                self._score_shards(stack, advance)
+            systems = self.rows.systems
+            summary = finish(self.target, self.parts, self.parts.tallies(self.shards_read), self.scorer, systems)
+        except (Exception, KeyboardInterrupt) as error:
+            if not self.prepared:
+                raise
+            with report_kept_shards(self.target, self.parts):
+                raise error
+        self.scorer.warn(summary.warning_counts)
+        return self.target, summary, self.kept
 
-    def score(self, member: _Member, advance: Advance) -> tuple[int, int]:
-        """Score all shards; return their number and how many were kept. Only the first process returns."""
+    def _score_shards(self, stack: contextlib.ExitStack, advance: Advance) -> None:
         # Other processes end by losing the connection: hide torch's messages about it.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         if self.starts_others:
@@ -82,70 +103,53 @@ class Processes:
         try:
             self.strategy.launcher.launch(lambda: None)
             signal.signal(signal.SIGINT, interrupt)
-            number = self._devices * self._nodes
-            wanted = f"all {plural(number, 'process', 'processes')} of {plural(self._nodes, 'machine')}"
-            member.join(wanted, noted=self._nodes > 1 and (self.first or self.starts_others))
-            with member.collect_errors():
-                member.prepare(advance)
+            self._join()
+            with self._collect_errors():
+                self._prepare(stack, advance)
             self.strategy.barrier()
-            with member.collect_errors():
-                member.score()
+            with self._collect_errors():
+                self._score_own_shards()
         except KeyboardInterrupt:
-            member.stop()
+            self._stop()
             raise
         except RuntimeError as error:  # torch lost another process during a barrier
-            member.stop()
-            raise member.children.early_exit() or error from error
+            self._stop()
+            raise self.children.early_exit() or error from error
         finally:
             signal.signal(signal.SIGINT, interrupt)
-        outcome = member.outcome()
+        self._await_others()
         torch.distributed.destroy_process_group()
-        return outcome
 
-
-class _Member:
-    """One of the processes, with its texts, scorer and folder of shards, all created from the same options.
-
-    It reports its errors to the first process; otherwise the other processes would hang or be killed silently.
-    """
-
-    def __init__(self, strategy: Any, options: argparse.Namespace, rows: Rows, stack: contextlib.ExitStack) -> None:
-        self.strategy, self.rank = strategy, int(strategy.global_rank)
-        self.options, self.rows, self.stack = options, rows, stack
-        self.children = Children(None, 0)
-        self.connected = self.prepared = False
-        self.failure: BaseException | None = None
-        self.shards_read = self.kept = 0
-
-    def join(self, wanted: str, *, noted: bool) -> None:
+    def _join(self) -> None:
         """Connect to the other processes; the first operation of torch waits for all of them."""
-        self.children = Children(self.strategy.launcher, self.rank)
+        nodes = self.options.num_nodes
+        wanted = f"all {plural(self.options.devices * nodes, 'process', 'processes')} of {plural(nodes, 'machine')}"
         place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
-        self.children.wait_for(f"{wanted} at {place}", noted=noted)
+        self.children = Children(self.strategy.launcher, self.rank)
+        self.children.wait_for(f"{wanted} at {place}", noted=nodes > 1 and (self.rank == 0 or self.starts_others))
         self.strategy.setup_environment()
         self.children.arrived()
         self.messages = Messages(self.rank, self.strategy.world_size, self.strategy.broadcast)
         self.children.finished = self.messages.finished
         self.connected = True
 
-    def prepare(self, advance: Advance) -> None:
+    def _prepare(self, stack: contextlib.ExitStack, advance: Advance) -> None:
         """Load the scorer and start reading the texts; the first process also prepares the folder of shards."""
         options, rows = self.options, self.rows
         self.target = _target(options, rows)
-        lock_parts(self.target, options, self.stack, first=self.rank == 0)
+        lock_parts(self.target, options, stack, first=self.rank == 0)
         options.device = str(self.strategy.root_device)
-        self.scorer, self.shards = scorer_and_shards(options, rows, self.stack)
+        self.scorer, self.shards = scorer_and_shards(options, rows, stack)
         self.parts = parts_of(self.target, self.scorer, options, score_settings(options, rows))
         systems = len(rows.systems)
         if self.rank:
             self.messages.before_exit = self._report_kept_shards
-            self.count = PairCount(systems, lambda pairs, _share, scored: self.messages.count(pairs, scored))
+            self.count = PairCount(systems, lambda pairs, _total, scored: self.messages.count(pairs, scored))
             return
         self.count = PairCount(systems, advance, self.messages.counted)
         self.parts.begin(resume=options.resume, overwrite=options.overwrite)
         self.prepared = True
         self.kept = len(self.parts.kept())
-        self.messages.post("manifest", json.dumps(self.parts.manifest))
 
     def _report_kept_shards(self) -> None:
         """Print which shards are kept if the first process died. Only the process that gets its lock prints."""
@@ -156,7 +160,7 @@ class _Member:
             if message is not None:
                 sys.stderr.write(f"textmover: the first process ended without an error message: {message}\n")
 
-    def score(self) -> None:
+    def _score_own_shards(self) -> None:
         if self.failure is None:
             if self.rank:
                 self._check_shared(self.parts)
@@ -178,25 +182,20 @@ class _Member:
 
     def _check_shared(self, parts: ShardFolder) -> None:
         """Raise :class:`InputError` if this process has another manifest or another folder than the first one."""
-        manifest = self.messages.read("manifest")
-        if manifest is None:
-            return  # the first process has failed
-        first = json.loads(manifest)
-        for name in {**first, **parts.manifest}:
-            if first.get(name) != parts.manifest.get(name):
-                raise InputError(
-                    f"Expected all processes to score alike, but {name} is {first.get(name)!r} in the first and "
-                    f"{parts.manifest.get(name)!r} in number {self.rank}: give all machines the same packages, "
-                    "files and options."
-                )
-        if not is_parts(parts.folder):
+        if not is_parts(parts.folder):  # or the first process has failed
             raise InputError(
                 f"Expected {parts.folder} to be in a folder that all machines share, but process {self.rank} "
                 "does not see it there: choose an output folder that all machines share."
             )
+        if difference := first_difference(read_json(parts.folder / MANIFEST), parts.manifest):
+            name, first, own = difference
+            raise InputError(
+                f"Expected all processes to score alike, but {name} is {first!r} in the first and {own!r} in number "
+                f"{self.rank}: give all machines the same packages, files and options."
+            )
 
     @contextlib.contextmanager
-    def collect_errors(self) -> Iterator[None]:
+    def _collect_errors(self) -> Iterator[None]:
         """Catch an error, store it as ``failure`` and report it to the other processes."""
         try:
             yield
@@ -205,27 +204,26 @@ class _Member:
             if self.rank:
                 self.messages.fail(error)
 
-    def outcome(self) -> tuple[int, int]:
-        """Wait for all other processes; return the numbers of shards and of kept shards. Other processes exit here."""
+    def _await_others(self) -> None:
+        """Wait for all other processes; these exit here."""
         if self.rank:
             flush_all()  # `leave` skips the shutdown of the interpreter
             self.messages.leave(well=self.failure is None)
         failure = self.failure or self.messages.wait(self._check_workers)
         if failure is not None:
-            self.stop()
+            self._stop()
             raise failure
         self.count.look(at_once=True)
         self.children.end(GRACE_TIME)
-        return self.shards_read, self.kept
 
     def _check_workers(self) -> None:
         self.count.look()
         lost = self.children.early_exit()
         if lost is not None:
-            self.stop()
+            self._stop()
             raise lost
 
-    def stop(self) -> None:
+    def _stop(self) -> None:
         """Stop the other processes; the first one reports the error."""
         if self.connected and self.rank == 0:
             self.messages.stop()
@@ -252,14 +250,14 @@ def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target,
     """Score the rows in several processes; only the first process returns."""
     try:
         _check_options(options, rows)
-        processes = Processes(options.devices, options.num_nodes, options.device)
+        processes = Processes(options, rows)
     except InputError:
         ranks = (os.environ[name] for name in RANKS if name in os.environ)
         lightning = sys.modules.get("lightning_fabric.utilities.rank_zero")  # once imported, it knows more
         if int(getattr(lightning.rank_zero_only, "rank", 0) if lightning else next(ranks, 0)) == 0:
             raise
         raise SystemExit(UNUSABLE) from None  # all processes have the same options, so one reports the error
-    if not processes.first:
+    if processes.rank:
         options.quiet = True
         logging.getLogger("textmover").setLevel(logging.ERROR)  # the first process warns for all
     complete = False
@@ -269,7 +267,7 @@ def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target,
         complete = options.resume and target.complete
         if not complete:
             with contextlib.ExitStack() as stack:
-                lock_parts(target, options, stack, first=processes.first)
+                lock_parts(target, options, stack, first=processes.rank == 0)
         with errors_with_flag_names(), contextlib.closing(iter(rows)) as reading:
             next(reading, None)
     else:
@@ -277,11 +275,11 @@ def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target,
             target = choose_target(options, rows.systems, rows.paths)
             complete = options.resume and target.complete
     if complete:
-        if processes.first:
+        if processes.rank == 0:
             score_rows(options, rows, target)  # checks the result
         return target, None, None
     with contextlib.ExitStack() as stack:
-        return _score_with_workers(processes, options, rows, stack)
+        return processes.score(stack)
 
 
 def _check_options(options: argparse.Namespace, rows: Rows) -> None:
@@ -307,23 +305,3 @@ def _target(options: argparse.Namespace, rows: Rows) -> Target:
             "another."
         )
     return target
-
-
-def _score_with_workers(
-    processes: Processes, options: argparse.Namespace, rows: Rows, stack: contextlib.ExitStack
-) -> tuple[Target, Summary, int]:
-    member = _Member(processes.strategy, options, rows, stack)
-    total = options.devices * options.num_nodes
-    terminable = sigterm_as_interrupt() if processes.first else contextlib.nullcontext()
-    try:
-        with terminable, progress_bar(f"scoring, {total} processes", shown=not options.quiet) as advance:
-            shards, kept_shards = processes.score(member, advance)
-        with open_sink(member.target, member.parts) as sink:
-            summary = finish(sink, member.parts.tallies(shards), member.scorer, rows.systems, member.parts)
-    except (Exception, KeyboardInterrupt) as error:
-        if not member.prepared:
-            raise
-        with report_kept_shards(member.target, member.parts):
-            raise error
-    member.scorer.warn(summary.warning_counts)
-    return member.target, summary, kept_shards

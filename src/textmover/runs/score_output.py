@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import logging
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from textmover.files import atomic_file, check_output, name_output
-from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed, output_manifest_path, parts_folder_of
 from textmover.runs.shards.score_formats import Layout, LineLayout, check_compression, format_of, is_compressed
-from textmover.runs.shards.shards import ShardFolder, ShardLines
-from textmover.runs.shards.streaming import FinishedShard
+from textmover.runs.shards.shards import ShardFolder
+from textmover.runs.shards.streaming import ShardStream
 from textmover.types import InputError, plural
 
 logger = logging.getLogger(__name__)
@@ -27,17 +26,9 @@ class Target:
     """Path and format of the scores; ``None`` as path is standard output."""
 
     layout: Layout | LineLayout
-    only_mean: bool = False
     path: Path | None = None
     folder: bool = False  # true if the result is a folder of shards
     in_parts: bool = False  # true if shards are stored until all are finished; false if streamed to a device or pipe
-
-    def __post_init__(self) -> None:
-        if self.only_mean and self.layout.format not in ("text", "json"):
-            raise InputError(
-                f"Expected --only-mean together with --format text or json, but got {self.layout.format}: choose one "
-                "of them."
-            )
 
     @property
     def named(self) -> Path:
@@ -63,12 +54,13 @@ class Target:
 def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs: Sequence[str]) -> Target:
     """Return the target for the options; raise :class:`InputError` if they conflict or it cannot be written."""
     keep = tuple(dict.fromkeys(options.keep_columns or ()))
+    layout = functools.partial(Layout, systems=systems, keep=keep, only_mean=options.only_mean)
     if options.output is None:
         refuse_resuming(options)
         format = options.format or "text"
         if format == "parquet":
             raise InputError("Expected --format parquet together with --output FILE, but got no file: name it.")
-        return Target(Layout(format, systems, keep), options.only_mean)
+        return Target(layout(format))
     path = Path(options.output)
     # The output is a folder of shards if its name ends with a slash, it is empty, or it already holds shards.
     if options.output.endswith(("/", "\\")) or is_parts(path) or is_free(path):
@@ -80,10 +72,9 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
         if any(Path(one).is_dir() and path.resolve() == Path(one).resolve() for one in inputs):
             raise InputError(f"Expected `--output` to be a new folder, but got the input {path}: give another name.")
         name_output(path / SUMMARY, path)
-        return Target(Layout("parquet", systems, keep), options.only_mean, path, folder=True, in_parts=True)
+        return Target(layout("parquet"), path, folder=True, in_parts=True)
     check_output(path, inputs)
-    format = format_of(path, options.format)
-    return _file_target(Layout(format, systems, keep), path, only_mean=options.only_mean)
+    return _file_target(layout(format_of(path, options.format)), path)
 
 
 def line_target(options: argparse.Namespace, layout: LineLayout, path: Path | None) -> Target:
@@ -101,7 +92,7 @@ def refuse_resuming(options: argparse.Namespace, what: str = "no file: name it")
             raise InputError(f"Expected --{name} together with --output FILE, but got {what}.")
 
 
-def _file_target(layout: Layout | LineLayout, path: Path, *, only_mean: bool = False) -> Target:
+def _file_target(layout: Layout | LineLayout, path: Path) -> Target:
     if layout.format == "parquet" and is_compressed(path):
         raise InputError(
             f"Expected a Parquet file, which compresses its own columns, but got {path}: leave {path.suffix} out."
@@ -112,45 +103,7 @@ def _file_target(layout: Layout | LineLayout, path: Path, *, only_mean: bool = F
         raise InputError(
             f"Expected a file for anything but plain text, but got the device or pipe {path}: give another."
         )
-    return Target(layout, only_mean, path, in_parts=in_parts)
-
-
-class Sink:
-    """Write finished shards in input order: to a stream one by one, or to the result once all are finished."""
-
-    def __init__(self, target: Target, parts: ShardFolder | None, stream: IO[str]) -> None:
-        self._target, self._parts, self._stream = target, parts, stream
-        self._encoded: list[bytes] = []
-
-    def take(self, done: FinishedShard) -> None:
-        """Write a shard to the stream, unless shards are stored in a folder or the format needs all of them first."""
-        if self._parts is not None or self._target.only_mean:
-            return
-        assert done.scores is not None
-        layout = self._target.layout
-        if layout.format == "json":
-            self._encoded.append(done.scores.encoded(layout))
-            return
-        self._stream.write(layout.header(done.tally.names) if done.shard == 0 else "")
-        if isinstance(done.scores, ShardLines):
-            done.scores.write_to(self._stream)  # in colour on a terminal
-        else:
-            self._stream.write(done.scores.encoded(layout).decode())
-        self._stream.flush()
-
-    def finish(self, shards: int, summary: Summary) -> None:
-        """Write the parts of the output that need all shards."""
-        target, layout = self._target, self._target.layout
-        if self._parts is not None and target.folder:
-            self._parts.seal(shards, summary)
-        elif self._parts is not None:
-            self._parts.merge(target.named, shards, summary, only_mean=target.only_mean)
-        elif isinstance(layout, LineLayout):
-            self._stream.write("" if shards else layout.header())
-        elif target.only_mean:
-            self._stream.write(layout.means(summary))
-        elif layout.format == "json":
-            self._stream.write(layout.whole(self._encoded, summary))
+    return Target(layout, path, in_parts=in_parts)
 
 
 def say_at_end(target: Target, options: argparse.Namespace, kept_shards: int | None, said: Sequence[str]) -> None:
@@ -166,25 +119,26 @@ def say_at_end(target: Target, options: argparse.Namespace, kept_shards: int | N
 
 
 @contextlib.contextmanager
-def open_sink(target: Target, parts: ShardFolder | None) -> Iterator[Sink]:
-    """Yield a sink for shards; ``parts`` is the folder that stores them, ``None`` to stream them."""
-    if parts is not None or target.path is None:
-        yield Sink(target, parts, sys.stdout)
+def opened(target: Target, parts: ShardFolder | None) -> Iterator[ShardFolder | ShardStream]:
+    """Yield ``parts``, the folder that stores shards, else the stream of the output."""
+    if parts is not None:
+        with report_kept_shards(target, parts):
+            yield parts
     else:
-        with atomic_file(target.path) as stream:
-            yield Sink(target, None, stream)
+        with contextlib.nullcontext(sys.stdout) if target.path is None else atomic_file(target.path) as stream:
+            yield ShardStream(target.layout, stream)
 
 
 @contextlib.contextmanager
-def report_kept_shards(target: Target, parts: ShardFolder | None) -> Iterator[None]:
+def report_kept_shards(target: Target, parts: ShardFolder) -> Iterator[None]:
     """Add the number of kept shards to an error of the block; remove a folder without finished shards."""
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
-        message = None if parts is None else kept_shards_message(parts)
+        message = kept_shards_message(parts)
         if message is None:
             # Keep the folder next to an older result: otherwise --resume takes that for the result of this run.
-            if parts is not None and not (target.path is not None and target.path.is_file()):
+            if not (target.path is not None and target.path.is_file()):
                 parts.remove()
             raise
         if isinstance(error, KeyboardInterrupt):

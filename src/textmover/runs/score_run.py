@@ -22,7 +22,7 @@ from textmover.readers.column_flags import errors_with_flag_names
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.row_streams import Row, Rows
 from textmover.runs.progress import PairCount, progress_bar
-from textmover.runs.score_output import Sink, Target, open_sink, report_kept_shards
+from textmover.runs.score_output import Target, opened
 from textmover.runs.score_summary import ShardSummary, Summary, check_any_left, summarize
 from textmover.runs.shards import streaming
 from textmover.runs.shards.folder import (
@@ -173,15 +173,12 @@ def write_shards(
             return Written(scorer, None, None)
         if parts is not None:
             parts.begin(resume=options.resume, overwrite=options.overwrite)
-        stack.enter_context(report_kept_shards(target, parts))
-        tallies, kept_shards = [], 0
-        with open_sink(target, parts) as sink, progress_bar(bar[0], shown=not options.quiet, unit=bar[1]) as advance:
-            for done in streaming.finish_shards(shards, write, parts, PairCount(max(1, len(systems)), advance)):
-                sink.take(done)
-                tallies.append(done.tally)
-                kept_shards += done.scores is None
-            summary = finish(sink, tallies, scorer, systems, parts)
-        return Written(scorer, tallies, kept_shards, summary)
+        with opened(target, parts) as store, progress_bar(bar[0], shown=not options.quiet, unit=bar[1]) as advance:
+            count = PairCount(max(1, len(systems)), advance)
+            done = list(streaming.finish_shards(shards, write, store, count))
+            tallies = [tally for tally, _ in done]
+            summary = finish(target, store, tallies, scorer, systems)
+        return Written(scorer, tallies, sum(kept for _, kept in done), summary)
 
 
 def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> Written:
@@ -199,7 +196,11 @@ def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> Writt
 
 
 def finish(
-    sink: Sink, tallies: Sequence[ShardSummary], scorer: Scorer, systems: tuple[str, ...], parts: ShardFolder | None
+    target: Target,
+    store: ShardFolder | streaming.ShardStream,
+    tallies: Sequence[ShardSummary],
+    scorer: Scorer,
+    systems: tuple[str, ...],
 ) -> Summary:
     """Write the result of all shards and return its summary; delete the shards if no row of the systems was scored."""
     summary = summarize(tallies, systems, scorer.signature)
@@ -207,10 +208,15 @@ def finish(
         if systems:
             check_any_left(summary.rows, summary.skipped, summary.problem)
     except InputError:
-        if parts is not None:
-            parts.begin(overwrite=True)
+        if isinstance(store, ShardFolder):
+            store.begin(overwrite=True)
         raise
-    sink.finish(len(tallies), summary)
+    if isinstance(store, streaming.ShardStream):
+        store.finish(len(tallies), summary)
+    elif target.folder:
+        store.seal(len(tallies), summary)
+    else:
+        store.merge(target.named, len(tallies), summary)
     return summary
 
 
@@ -227,7 +233,7 @@ def check_complete(target: Target, parts: ShardFolder, shards: Iterable[Shard]) 
         return
     found = read_output_manifest(path)
     if found is not None:
-        check_same(path, found, parts.output_manifest(count, texts, digest_file(path), only_mean=target.only_mean))
+        check_same(path, found, parts.output_manifest(count, texts, digest_file(path)))
     else:
         if not isinstance(layout, Layout):
             raise InputError(
@@ -235,7 +241,7 @@ def check_complete(target: Target, parts: ShardFolder, shards: Iterable[Shard]) 
                 f"{path} alone: --overwrite computes it again."
             )
         checked = "holds something"
-        if not target.only_mean or layout.format == "json":
+        if not layout.only_mean or layout.format == "json":
             check_rows(path, layout, count)
             checked = "has as many rows as the input"
         logger.warning(

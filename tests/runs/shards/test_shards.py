@@ -61,12 +61,15 @@ def scores(index: int, systems: int = 1, *, skipped: bool = False) -> ShardScore
     sums = tuple(float(np.nansum(column)) for column in values["score"].T)
     flags = np.full(table.shape, "", dtype=object)
     flags[0, 0], flags[0, -1] = "empty", "empty;unknown"
-    tally = ShardSummary(3, int(skipped), "bad" if skipped else "", sums, {"empty": 1}, tuple(values))
+    squares = tuple(float(np.nanvar(column) * (3 - skipped)) for column in values["score"].T)
+    tally = ShardSummary(3, int(skipped), "bad" if skipped else "", sums, {"empty": 1}, tuple(values), squares)
     return ShardScores(values, tally, flags)
 
 
-def parts(folder, format="text", systems=ONE, machine="AVX2", signature=SIGNATURE, **settings) -> ShardFolder:
-    layout = Layout(format, systems)
+def parts(
+    folder, format="text", systems=ONE, machine="AVX2", signature=SIGNATURE, *, only_mean=False, **settings
+) -> ShardFolder:
+    layout = Layout(format, systems, only_mean=only_mean)
     return ShardFolder(folder, layout, describe(signature, layout, **{"rows_per_shard": 3, **settings}), machine)
 
 
@@ -147,12 +150,13 @@ def test_tables(tmp_path, format, systems, expected):
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 def test_json_compressed_and_plain(tmp_path, suffix):
     found = scores(0), scores(1, skipped=True)
-    told = {}
-    for format in ("json", "jsonl"):
+    whole, told = summary(ONE, *(one.tally for one in found)), {}
+    for format, only_mean in (("json", False), ("jsonl", False), ("text", True)):
         path = tmp_path / f"{format}{suffix}"
-        filled(tmp_path / "parts", *found, format=format).merge(path, 2, summary(ONE, *(one.tally for one in found)))
+        filled(tmp_path / "parts", *found, format=format, only_mean=only_mean).merge(path, 2, whole)
         read = {".gz": gzip.decompress, ".zst": lambda raw: zstandard.ZstdDecompressor().stream_reader(raw).read()}
         told[format] = read.get(suffix, bytes)(path.read_bytes())
+    assert told["text"] == b"0.733333333\n"
     rows = [json.loads(line) for line in told["jsonl"].splitlines()]
     assert [one["flags"] for one in rows] == ["empty;unknown", "", ""] * 2
     assert (rows[1], rows[4]) == (
@@ -201,7 +205,7 @@ def test_names_and_formats_that_cannot_be_written(tmp_path, monkeypatch):
 
 
 def test_a_summary_of_nothing_but_left_out_rows_has_no_mean():
-    found = summarize([ShardSummary(2, 2, "bad", (0.0,), {}, ("score",))], ONE, SIGNATURE)
+    found = summarize([ShardSummary(2, 2, "bad", (0.0,), {}, squares=(0.0,))], ONE, SIGNATURE)
     assert math.isnan(found.means[0])
     assert found.entries()["mean"] is None
 
@@ -280,35 +284,29 @@ def test_too_few_shards_or_rows(tmp_path):
         found.tallies(4)
 
 
-@pytest.mark.parametrize("damage", [None, b"0.5\n"])
-def test_a_file_that_the_disk_lost_or_damaged_is_made_again(tmp_path, damage):
+BROKEN = (b"", b"{}", b"[]", b"\xff\x00", b'{"first": 1}')
+DAMAGES = [lambda whole, one=one: one for one in BROKEN]
+DAMAGES += [lambda whole: whole[:-9], lambda whole: whole.replace(b'"sums": [', b'"sums": [1')]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [("000001.txt", lambda _: None), ("000001.txt", DAMAGES[0]), *(("_000001.json", one) for one in DAMAGES)],
+)
+def test_a_shard_whose_file_or_record_is_damaged_is_made_again(tmp_path, name, damage):
     found = filled(tmp_path / "parts")
-    if damage is None:
-        found.file(1).unlink()
-    else:
-        found.file(1).write_bytes(damage)
-    assert found.finished(shard(0)) is not None
-    assert found.finished(shard(1)) is None
-
-
-def altered(record: bytes) -> bytes:
-    return record.replace(b'"sums": [', b'"sums": [1')
-
-
-@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"\xff\x00", b'{"first": 1}', None, altered])
-def test_a_shard_whose_record_is_damaged_is_made_again(tmp_path, damage):
-    found = filled(tmp_path / "parts")
-    record = tmp_path / "parts" / "_000001.json"
-    whole = record.read_bytes()
-    record.write_bytes(whole[:-9] if damage is None else damage(whole) if callable(damage) else damage)
+    path = tmp_path / "parts" / name
+    whole = path.read_bytes()
+    path.unlink() if damage(whole) is None else path.write_bytes(damage(whole))
     again = parts(tmp_path / "parts")
     again.begin(resume=True)
     assert again.finished(shard(0)) is not None
     assert again.finished(shard(1)) is None
-    with pytest.raises(InputError, match="number 1 is missing"):
-        again.tallies(2)
+    if name.startswith("_"):
+        with pytest.raises(InputError, match="number 1 is missing"):
+            again.tallies(2)
     again.write(shard(1), scores(1))
-    assert record.read_bytes() == whole
+    assert path.read_bytes() == whole
     assert found.tallies(2) == [scores(0).tally, scores(1).tally]
 
 
@@ -490,7 +488,7 @@ def test_a_file_is_known_by_its_manifest(tmp_path):
             "its layer is 'nothing' and that of this run '4'",
         ),
         (
-            found.output_manifest(*now, kept.scores, only_mean=True),
+            parts(tmp_path / "parts", only_mean=True).output_manifest(*now, kept.scores),
             "its values is 'all' and that of this run 'mean alone'",
         ),
         (found.output_manifest(6, "other", kept.scores), r"from other texts \(as many rows, and this run has 6\)"),
@@ -557,11 +555,8 @@ def test_overwriting_a_sealed_folder_first_makes_it_unfinished(tmp_path, monkeyp
     assert not is_sealed(tmp_path / "out")
 
 
-def test_counts_are_told_by_system_where_all_records_have_them():
-    old = ShardSummary(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",))
-    new = ShardSummary(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",), by_system={"empty": [2, 1]})
-    told = [summarize(tallies, ("a", "b"), SIGNATURE).warning_counts for tallies in ([new, new], [old, new])]
-    assert told == [{"empty": {"a": 4, "b": 2}}, {"empty": 6}]
-    assert summarize([replace(new, sums=(0.0,), by_system={"empty": [3]})], ("a",), SIGNATURE).warning_counts == {
-        "empty": 3
-    }
+def test_counts_are_told_by_system_where_there_are_several():
+    tally = ShardSummary(2, 0, "", (0.0, 0.0), {"empty": 3}, squares=(0.0, 0.0), by_system={"empty": [2, 1]})
+    assert summarize([tally, tally], ("a", "b"), SIGNATURE).warning_counts == {"empty": {"a": 4, "b": 2}}
+    one = replace(tally, sums=(0.0,), squares=(0.0,), by_system={"empty": [3]})
+    assert summarize([one], ("a",), SIGNATURE).warning_counts == {"empty": 3}

@@ -1,5 +1,6 @@
 """Streaming: a thread reads ahead, and a shard's scores depend on nothing but its texts."""
 
+import io
 import logging
 import threading
 import time
@@ -12,11 +13,11 @@ from tests.sentences import sentences
 
 from textmover.readers.row_streams import Row, TextFiles
 from textmover.runs.progress import PairCount
-from textmover.runs.score_summary import summarize
+from textmover.runs.score_summary import ShardSummary, summarize
 from textmover.runs.shards import streaming
 from textmover.runs.shards.score_formats import Layout
 from textmover.runs.shards.shards import Shard, ShardFolder, describe, read_shards
-from textmover.runs.shards.streaming import FinishedShard, finish_shards, fit_on_rows, score_shard
+from textmover.runs.shards.streaming import ShardStream, finish_shards, fit_on_rows, score_shard
 from textmover.scoring import Scorer
 from textmover.scoring.engine.threads import prefetch
 from textmover.types import InputError
@@ -29,9 +30,12 @@ def cut(*systems: list[str], references: list[str], size: int) -> list[Shard]:
     return [Shard(index, start + 1, rows[start : start + size], None) for index, start in enumerate(starts)]
 
 
-def scored(scorer: Scorer, shards: Iterable[Shard], parts: ShardFolder | None = None) -> list[FinishedShard]:
+def scored(
+    scorer: Scorer, shards: Iterable[Shard], parts: ShardFolder | None = None
+) -> list[tuple[ShardSummary, bool]]:
     work = partial(streaming.score_shard, scorer, systems=("h",))
-    return list(finish_shards(shards, work, parts, PairCount(1, lambda *_: None)))
+    store = parts or ShardStream(Layout("text", ("h",)), io.StringIO())
+    return list(finish_shards(shards, work, store, PairCount(1, lambda *_: None)))
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +133,8 @@ def test_a_shard_has_the_bytes_of_a_call_of_its_own_whatever_came_before(scorer,
         assert last.tally.sums == (float(np.sum(alone.scores)),)
 
 
-@pytest.mark.parametrize("fields", [{}, {"centering": "batch"}])
-def test_several_systems_score_as_each_by_itself(make, fields):
-    scorer = make("twmd", **fields)
+def test_several_systems_score_as_each_by_itself_where_texts_are_encoded_jointly(make):
+    scorer = make("twmd", centering="batch")
     systems, references = [sentences(100, seed) for seed in range(3)], sentences(100, 9)
     shards = cut(*systems, references=references, size=64)
     found = np.concatenate([score_shard(scorer, one, ("a", "b", "c")).values["score"] for one in shards])
@@ -177,7 +180,7 @@ def test_what_the_metric_refuses_is_told_with_its_rows(make):
 def test_warnings_are_left_to_the_caller_who_knows_all_counts(make, caplog):
     scorer = make("twmd")
     shards = cut(["", "a", "", "a"], references=["a"] * 4, size=2)
-    tallies = [done.tally for done in scored(scorer, shards)]
+    tallies = [tally for tally, _ in scored(scorer, shards)]
     warned = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert not warned
     caplog.clear()
@@ -286,4 +289,4 @@ def test_finished_shards_are_not_scored_again(scorer, tmp_path, monkeypatch):
     )
     done = scored(scorer, shards, parts)
     assert again == [1]
-    assert [one.scores is None for one in done] == [True, False, True]
+    assert [kept for _, kept in done] == [True, False, True]

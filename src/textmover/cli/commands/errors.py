@@ -15,7 +15,7 @@ from textmover.cli.options.input_tables import rows_of
 from textmover.readers.row_streams import GivenTexts, Rows
 from textmover.report import error_spans
 from textmover.report.explanation.output import choose_target
-from textmover.runs.progress import progress_bar
+from textmover.runs.progress import PairCount, progress_bar
 from textmover.runs.score_output import line_target, refuse_resuming, say_at_end
 from textmover.runs.score_run import ShardWork, Written, bad_rows, scorer_and_shards, write_shards
 from textmover.runs.score_summary import ShardSummary
@@ -103,11 +103,12 @@ def _write_page(options: argparse.Namespace, rows: Rows, path: Path | None, mark
             marked, tally = marks(scorer, shard)
             tallies.append(tally)
             yield from marked
-            advance(len(shard.rows), shard.share, True)
+            count.read(shard.end, shard.share)
+            count.finished(len(shard.rows), scored=True)
 
     with contextlib.ExitStack() as stack:
         scorer, shards = scorer_and_shards(options, rows, stack)
-        advance = stack.enter_context(progress_bar("marking", shown=not options.quiet, unit="texts"))
+        count = PairCount(1, stack.enter_context(progress_bar("marking", shown=not options.quiet, unit="texts")))
         error_spans.write_page(path, lines())
     return Written(scorer, tallies)
 

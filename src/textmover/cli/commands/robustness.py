@@ -57,9 +57,8 @@ def run(options: argparse.Namespace) -> None:
     bootstrap = {"samples": options.samples, "seed": options.seed}
     result = robustness(changed.versions, rows, keeping=experiment.KEEPING, yardstick=experiment.YARDSTICK, **bootstrap)
     kinds = experiment.kind_names(types)
-    if options.no_figure or kinds == [experiment.YARDSTICK]:
-        files = files[:2]
-    figure = files[2] if len(files) > 2 else None
+    drawn = not options.no_figure and kinds != [experiment.YARDSTICK]
+    figure = files[2] if files and drawn else None
     command = [Path(one).name if one == options.input else one for one in options.command_line]
     page = Page(
         "Robustness to changes of the text",

@@ -111,28 +111,23 @@ class Metrics:
 
     def scores(self, judgements: Judgements, on_progress: Callable[[int], None], take: OnScores) -> list[MetricScores]:
         """Return the scores of all metrics for a set; progress counts each segment once per metric."""
-        rows: list[MetricScores] = []
-        if self.scorers:
+        rows: dict[str, MetricScores] = {}
 
-            def rows_of(results: Mapping[str, SegmentScores]) -> list[MetricScores]:
-                found = []
-                for name, result in results.items():
-                    scores = np.append(result.scores, np.full(len(judgements) - len(result), np.nan))
-                    higher = self.scorers[name].metric.higher_is_better
-                    found.append(MetricScores(name, scores, higher, str(result.signature)))
-                return found
+        def on_window(results: Mapping[str, SegmentScores]) -> None:
+            for name, result in results.items():
+                scores = np.append(result.scores, np.full(len(judgements) - len(result), np.nan))
+                higher = self.scorers[name].metric.higher_is_better
+                rows[name] = MetricScores(name, scores, higher, str(result.signature))
+            take(list(rows.values()))
 
-            texts = judgements.hypotheses, judgements.references
-            results = score_together(
-                self.scorers, *texts, self._memory, on_progress, lambda results: take(rows_of(results))
-            )
-            counts = {name: result.counts for name, result in results.items()}
-            self.warnings[judgements.name] = warn_of_flags(judgements.name, counts, self.scorers)
-            rows = rows_of(results)
+        texts = judgements.hypotheses, judgements.references
+        results = score_together(self.scorers, *texts, self._memory, on_progress, on_window)
+        counts = {name: result.counts for name, result in results.items()}
+        self.warnings[judgements.name] = warn_of_flags(judgements.name, counts, self.scorers)
         for baseline, _ in baseline_scores(judgements, self.baselines, on_progress):
-            rows.append(baseline)
-            take(rows)
-        return rows
+            rows[baseline.name] = baseline
+            take(list(rows.values()))
+        return list(rows.values())
 
 
 PERIOD = 30.0  # seconds between writes of the scores so far; a large table takes one second to write

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +22,7 @@ from textmover.presets import PRESETS
 from textmover.scoring.metric_set import Fitted, described_config, fit_once, score_together, vectors_key, warn_of_flags
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_from_options import build_scorer, load_scorer
-from textmover.types import InputError, Judgements, Signature
-
-PART = 1024  # segments per call, unless a metric fits its weights on all texts of a call
+from textmover.types import InputError, Judgements, SegmentScores, Signature
 
 Variant = tuple[str, str]  # metric name, and the repr of its fields for a group
 
@@ -73,18 +72,24 @@ class ExperimentMetrics:
         entries: dict[str, Mapping[str, str]] = {}
         counts: dict[str, Counter[str]] = {name: Counter() for name in loaded}
         self._fit_missing(judgements, loaded)
+
+        def take(rows: Sequence[int], results: Mapping[str, SegmentScores]) -> None:
+            for name, result in results.items():
+                values[name][rows[: len(result)]] = result.scores
+            on_scores([MetricScores(name, one, self._higher_is_better[name]) for name, one in values.items()])
+
         for groups, variants in self._grouped(judgements, loaded):
             scorers = {name: self._scorers[name, variant] for name, variant in variants.items()}
-            for rows in _parts(judgements, groups, scorers):
-                hypotheses = [judgements.hypotheses[row] for row in rows]
-                references = [judgements.references[row] for row in rows]
-                for name, result in score_together(scorers, hypotheses, references, self._memory, on_progress).items():
-                    values[name][rows] = result.scores
-                    counts[name].update(result.counts)
-                    signature = self._signature(result.signature, scorers[name])
-                    signatures[name].setdefault(str(signature), {}).update(dict.fromkeys(groups))
-                    entries.setdefault(name, signature.entries)
-                on_scores([MetricScores(name, one, self._higher_is_better[name]) for name, one in values.items()])
+            rows = [row for row, group in enumerate(judgements.groups) if group in groups]
+            hypotheses = [judgements.hypotheses[row] for row in rows]
+            references = [judgements.references[row] for row in rows]
+            on_window = functools.partial(take, rows)
+            results = score_together(scorers, hypotheses, references, self._memory, on_progress, on_window)
+            for name, result in results.items():
+                counts[name].update(result.counts)
+                signature = self._signature(result.signature, scorers[name])
+                signatures[name].setdefault(str(signature), {}).update(dict.fromkeys(groups))
+                entries.setdefault(name, signature.entries)
         warn_of_flags(judgements.name, counts)
         scored = {}
         for name in loaded:
@@ -158,15 +163,6 @@ class ExperimentMetrics:
         if not (self._idf_by_group and scorer.metric.fits_on_call and "@" in weights):
             return signature
         return signature.extended(weights=re.sub("@.*", "@each group", weights))
-
-
-def _parts(judgements: Judgements, groups: Collection[str], scorers: Mapping[str, Scorer]) -> Iterator[list[int]]:
-    """Yield the rows of the groups in chunks; one chunk if a metric fits its weights on the texts of a call."""
-    chosen = set(groups)
-    rows = [row for row, group in enumerate(judgements.groups) if group in chosen]
-    whole = any(scorer.metric.fits_on_call for scorer in scorers.values())
-    step = len(rows) if whole else PART
-    yield from (rows[start : start + step] for start in range(0, len(rows), step))
 
 
 def _joined(signatures: Mapping[str, Collection[str]]) -> str:

@@ -9,12 +9,12 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, ClassVar, cast
 
 import numpy as np
 
 from textmover.csv_cells import CsvWriter
-from textmover.files import atomic_bytes, output_format
+from textmover.files import output_format
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.system_scores import FLAGS
 from textmover.runs.score_summary import Summary
@@ -43,6 +43,7 @@ class Layout:
     format: str
     systems: tuple[str, ...]
     keep: tuple[str, ...] = ()  # input columns that tables repeat before the values
+    only_mean: bool = False
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -59,6 +60,10 @@ class Layout:
         broken = next((name for name in self.systems if any(mark in name for mark in "\t\r\n")), None)
         if broken is not None:
             raise InputError(f"Expected names of systems without tabs and line breaks, but got {broken!r}: rename it.")
+        if self.only_mean and self.format not in ("text", "json"):
+            raise InputError(
+                f"Expected --only-mean together with --format text or json, but got {self.format}: choose one of them."
+            )
 
     @property
     def described(self) -> dict[str, str]:
@@ -118,15 +123,16 @@ class Layout:
             )
         return "\t".join(cells)
 
-    def merge(self, parts: Iterable[Path], path: Path, summary: Summary) -> None:
-        """Merge the files of the shards in order into one file, written atomically."""
-        with atomic_bytes(path) as raw, compressed(raw, path) as stream:
-            if self.format == "parquet":
-                _merge_parquet(parts, stream)
-            elif self.format == "json":
-                stream.write(self.whole((part.read_bytes() for part in parts), summary).encode())
-            else:
-                _join(stream, self.header(summary.names), parts)
+    def join(self, shards: Iterable[bytes], summary: Summary, stream: IO[bytes]) -> None:
+        """Write the whole result: the encoded shards in order, or their mean."""
+        if self.only_mean:
+            stream.write(self.means(summary).encode())
+        elif self.format == "parquet":
+            _join_parquet(shards, stream)
+        elif self.format == "json":
+            stream.write(self.whole(shards, summary).encode())
+        else:
+            _join(self.header(summary.names), shards, stream)
 
     def whole(self, shards: Iterable[bytes], summary: Summary) -> str:
         """Return one JSON object with all values, by system if there are several, and the summary."""
@@ -155,6 +161,7 @@ class LineLayout:
 
     format: str
     first_line: str = ""  # header with its line break
+    only_mean: ClassVar[bool] = False
 
     @property
     def described(self) -> dict[str, str]:
@@ -165,16 +172,15 @@ class LineLayout:
         """Return the header line, empty for formats without header."""
         return self.first_line
 
-    def merge(self, parts: Iterable[Path], path: Path, _: Summary) -> None:
-        """Merge the files of the shards in order into one file, written atomically."""
-        with atomic_bytes(path) as raw, compressed(raw, path) as stream:
-            _join(stream, self.first_line, parts)
+    def join(self, shards: Iterable[bytes], _: Summary, stream: IO[bytes]) -> None:
+        """Write the whole result: the encoded shards in order."""
+        _join(self.first_line, shards, stream)
 
 
-def _join(stream: IO[bytes], header: str, parts: Iterable[Path]) -> None:
+def _join(header: str, shards: Iterable[bytes], stream: IO[bytes]) -> None:
     stream.write(header.encode())
-    for part in parts:
-        stream.write(part.read_bytes())
+    for shard in shards:
+        stream.write(shard)
 
 
 def is_compressed(path: Path) -> bool:
@@ -244,18 +250,13 @@ def _parquet_bytes(
     return stream.getvalue().to_pybytes()
 
 
-def _merge_parquet(parts: Iterable[Path], stream: IO[bytes]) -> None:
-    """Merge Parquet files, with one row group per shard."""
+def _join_parquet(shards: Iterable[bytes], stream: IO[bytes]) -> None:
+    """Join Parquet files, with one row group per shard."""
     from pyarrow import parquet
 
-    writer: Any = None
-    try:
-        for part in parts:
-            with parquet.ParquetFile(part) as file:
-                table = file.read()
-            if writer is None:
-                writer = parquet.ParquetWriter(stream, table.schema)
+    with contextlib.ExitStack() as opened:
+        writer: Any = None
+        for shard in shards:
+            table = parquet.ParquetFile(io.BytesIO(shard)).read()
+            writer = writer or opened.enter_context(parquet.ParquetWriter(stream, table.schema))
             writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()

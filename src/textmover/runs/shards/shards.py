@@ -40,7 +40,7 @@ from textmover.runs.shards.folder import (
     read_json,
     write_output_manifest,
 )
-from textmover.runs.shards.score_formats import FORMATS, Layout, LineLayout
+from textmover.runs.shards.score_formats import FORMATS, Layout, LineLayout, compressed
 from textmover.scoring.engine.engine import JOINT_PAIRS
 from textmover.types import InputError, Signature, plural
 
@@ -238,22 +238,16 @@ class ShardFolder:
             )
         return [record for record in records if record is not None]
 
-    def merge(self, path: Path, shards: int, summary: Summary, *, only_mean: bool = False) -> None:
-        """Merge all shards into one file, or write only the mean, and remove the folder.
+    def merge(self, path: Path, shards: int, summary: Summary) -> None:
+        """Merge all shards into one file and remove the folder.
 
         If ``recorded``, also write the manifest next to the file for a later ``--resume``.
         """
         texts, _ = self._verified_digests(shards)
-        if only_mean:
-            assert isinstance(self.layout, Layout)
-            with atomic_file(path) as stream:
-                stream.write(self.layout.means(summary))
-        else:
-            self.layout.merge(map(self.file, range(shards)), path, summary)
+        with atomic_bytes(path) as raw, compressed(raw, path) as stream:
+            self.layout.join((self.file(index).read_bytes() for index in range(shards)), summary, stream)
         if self.recorded:
-            write_output_manifest(
-                path, self.output_manifest(summary.rows, texts, digest_file(path), only_mean=only_mean)
-            )
+            write_output_manifest(path, self.output_manifest(summary.rows, texts, digest_file(path)))
         else:
             output_manifest_path(path).unlink(missing_ok=True)  # manifest of an earlier result
         self.remove()
@@ -283,9 +277,10 @@ class ShardFolder:
             )
         return joined(record.texts for record in records), files
 
-    def output_manifest(self, rows: int, texts: str, scores: str, *, only_mean: bool = False) -> OutputManifest:
+    def output_manifest(self, rows: int, texts: str, scores: str) -> OutputManifest:
         """Return the manifest of a result made from these shards."""
-        return OutputManifest({**self.manifest, "values": "mean alone" if only_mean else "all"}, rows, texts, scores)
+        values = "mean alone" if self.layout.only_mean else "all"
+        return OutputManifest({**self.manifest, "values": values}, rows, texts, scores)
 
     def sealed_output_manifest(self) -> tuple[OutputManifest, str]:
         """Return the manifest of a sealed folder, and the digest of its current files."""

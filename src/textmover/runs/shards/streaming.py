@@ -2,43 +2,73 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import IO
 
 import numpy as np
 
 from textmover.modules.devices import scoring_mode
 from textmover.readers.row_streams import Row, Rows
 from textmover.runs.progress import PairCount
-from textmover.runs.score_summary import ShardSummary, check_any_left
+from textmover.runs.score_summary import ShardSummary, Summary, check_any_left
+from textmover.runs.shards.score_formats import Layout, LineLayout
 from textmover.runs.shards.shards import Shard, ShardFolder, ShardLines, ShardScores
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, NoReferenceError, SegmentMetric, compared_sides, compared_texts
 
 
-class FinishedShard(NamedTuple):
-    """A finished shard; ``scores`` is ``None`` if it was kept from an earlier run."""
+class ShardStream:
+    """Stream that shards are written to one by one, in place of a folder; JSON and means wait for the last shard."""
 
-    shard: int
-    tally: ShardSummary
-    scores: ShardScores | ShardLines | None
+    def __init__(self, layout: Layout | LineLayout, stream: IO[str]) -> None:
+        self._layout, self._stream = layout, stream
+        self._encoded: list[bytes] = []
+
+    def finished(self, _: Shard) -> None:
+        """Return ``None``: an earlier run has left no shard."""
+
+    def write(self, shard: Shard, scores: ShardScores | ShardLines) -> None:
+        """Write a shard, unless the output needs all of them first."""
+        layout = self._layout
+        if layout.only_mean:
+            return
+        if layout.format == "json":
+            self._encoded.append(scores.encoded(layout))
+            return
+        self._stream.write(layout.header(scores.tally.names) if shard.index == 0 else "")
+        if isinstance(scores, ShardLines):
+            scores.write_to(self._stream)  # in colour on a terminal
+        else:
+            self._stream.write(scores.encoded(layout).decode())
+        self._stream.flush()
+
+    def finish(self, shards: int, summary: Summary) -> None:
+        """Write the parts of the output that need all shards."""
+        layout = self._layout
+        if layout.only_mean or layout.format == "json" or (isinstance(layout, LineLayout) and not shards):
+            whole = io.BytesIO()
+            layout.join(self._encoded, summary, whole)
+            self._stream.write(whole.getvalue().decode())
 
 
 def finish_shards(
-    shards: Iterable[Shard], work: Callable[..., ShardScores | ShardLines], parts: ShardFolder | None, count: PairCount
-) -> Iterator[FinishedShard]:
-    """Do the work of each shard in order and write its result to ``parts``; skip shards that are already there."""
+    shards: Iterable[Shard],
+    work: Callable[..., ShardScores | ShardLines],
+    store: ShardFolder | ShardStream,
+    count: PairCount,
+) -> Iterator[tuple[ShardSummary, bool]]:
+    """Do the work of each shard in order and store its result; yield its tally and whether an earlier run had it."""
     for shard in shards:
         count.read(shard.end, shard.share)
-        scores = None
-        tally = None if parts is None else parts.finished(shard)
+        kept = store.finished(shard)
+        tally = kept
         if tally is None:
             scores = work(shard, on_progress=count.within)
             tally = scores.tally
-            if parts is not None:
-                parts.write(shard, scores)
-        count.finished(tally.rows, scored=scores is not None)
-        yield FinishedShard(shard.index, tally, scores)
+            store.write(shard, scores)
+        count.finished(tally.rows, scored=kept is None)
+        yield tally, kept is not None
 
 
 SKIPPED = "skipped"  # flag of an excluded row
