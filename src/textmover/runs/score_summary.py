@@ -13,7 +13,7 @@ from textmover.types import InputError, Signature, fixed, flagged, plural
 
 @dataclass(frozen=True)
 class ShardSummary:
-    """Summary of the rows of a shard."""
+    """Summary of the rows of a shard. Fields with a default are missing in records of earlier versions."""
 
     rows: int
     skipped: int  # excluded rows
@@ -45,7 +45,8 @@ class Summary(ShardSummary):
     def standard_errors(self) -> tuple[float, ...]:
         """Standard error of each mean; NaN for fewer than two rows."""
         scored = self.rows - self.skipped
-        return tuple(math.sqrt(one / (scored - 1) / scored) if scored > 1 else math.nan for one in self.squares)
+        valid = scored > 1 and self.squares
+        return tuple(math.sqrt(one / (scored - 1) / scored) if valid else math.nan for one in self.squares or self.sums)
 
     def _mean_lines(self) -> list[str]:
         scored = self.rows - self.skipped
@@ -61,8 +62,9 @@ class Summary(ShardSummary):
 
     @property
     def warning_counts(self) -> Mapping[str, int | Mapping[str, int]]:
-        """Flag counts for warnings: by system for several systems."""
-        if len(self.systems) < 2:
+        """Flag counts for warnings: by system for several systems, unless older records lack them."""
+        complete = all(sum(self.by_system.get(kind, ())) == number for kind, number in self.counts.items())
+        if len(self.systems) < 2 or not complete:
             return self.counts
         by_name = {kind: zip(self.systems, numbers, strict=True) for kind, numbers in self.by_system.items()}
         return {kind: {system: number for system, number in pairs if number} for kind, pairs in by_name.items()}
@@ -107,7 +109,7 @@ def summarize(tallies: Sequence[ShardSummary], systems: tuple[str, ...], signatu
         sums=sums,
         counts=counts,
         names=tallies[0].names if tallies else ("score",),
-        squares=_squares(tallies, sums),
+        squares=_squares(tallies, sums) if all(tally.squares for tally in tallies) else (),
         references=(min(fewest, default=1), max(most, default=1)),
         by_system=by_system,
         sides=sides,

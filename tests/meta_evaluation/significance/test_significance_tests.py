@@ -65,6 +65,15 @@ class TestLaws:
         assert (both[off] <= 1.01).all()  # but for equal differences and the two that are added
         assert p_values[0, 2] < 0.05 < 0.95 < p_values[2, 0]
 
+    @pytest.mark.parametrize("statistic", CORRELATIONS)
+    def test_scale_does_not_matter(self, statistic):
+        scores, human, groups = metrics(50, noise=(1.0, 1.3))
+        one = permutation_p_values(scores, human, groups, statistic=statistic, permutations=100)
+        other = permutation_p_values(
+            [1e6 * scores[0] - 3, 1e-6 * scores[1]], human, groups, statistic=statistic, permutations=100
+        )
+        np.testing.assert_array_equal(one, other)
+
     def test_seed(self):
         scores, human, groups = metrics(80, noise=(1.0, 1.1))
         results = [permutation_test(*scores, human, groups, seed=seed) for seed in (0, 0, 1)]
@@ -76,6 +85,16 @@ class TestLaws:
         scores, human, groups = metrics(60, noise=(1.0, 1.3, 2.0))
         together = permutation_p_values(scores, human, groups)
         assert permutation_test(scores[1], scores[2], human, groups).p_value == together[1, 2]
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "kendall"])
+def test_p_values_are_uniform_where_nothing_differs(statistic):
+    p_values = [
+        permutation_test(*metrics(60, seed)[0], *metrics(60, seed)[1:], statistic=statistic, permutations=99).p_value
+        for seed in range(300)
+    ]
+    assert stats.kstest(p_values, "uniform").pvalue > 0.01
+    assert np.mean(np.array(p_values) <= 0.05) <= 0.08
 
 
 class TestUndefined:

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from textmover.meta_evaluation import paired_bootstrap, paired_randomisation
 from textmover.meta_evaluation.statistics import score_arrays
@@ -71,12 +72,24 @@ class TestLaws:
     def test_a_single_segment_shows_nothing(self, two_sided):
         assert paired_bootstrap([1.0], [2.0], two_sided=two_sided).p_value == 1
 
+    def test_randomisation_is_uniform_where_nothing_differs(self):
+        p_values = [
+            paired_randomisation(*systems(30, 0.0, seed), samples=199, bootstrap_samples=0).p_value
+            for seed in range(300)
+        ]
+        assert stats.kstest(p_values, "uniform").pvalue > 0.01
+
     def test_the_two_sided_bootstrap_keeps_its_level_and_sacrebleus_does_not(self):
         rng = np.random.default_rng(4)
         data = [rng.normal(size=(2, 100)) for _ in range(400)]
         for two_sided, low, high in ((True, 0.02, 0.085), (False, 0.09, 0.2)):
             found = [paired_bootstrap(*one, samples=300, two_sided=two_sided).p_value for one in data]
             assert low < np.mean(np.array(found) <= 0.05) < high
+
+    def test_margin_is_that_of_theory(self):
+        _, system = systems(1000)
+        result = paired_bootstrap(system, system + 1, samples=2000)
+        assert result.margin == pytest.approx(1.96 * system.std() / math.sqrt(1000), rel=0.1)
 
     def test_seed_and_signature(self):
         data = systems()

@@ -555,8 +555,11 @@ def test_overwriting_a_sealed_folder_first_makes_it_unfinished(tmp_path, monkeyp
     assert not is_sealed(tmp_path / "out")
 
 
-def test_counts_are_told_by_system_where_there_are_several():
-    tally = ShardSummary(2, 0, "", (0.0, 0.0), {"empty": 3}, squares=(0.0, 0.0), by_system={"empty": [2, 1]})
-    assert summarize([tally, tally], ("a", "b"), SIGNATURE).warning_counts == {"empty": {"a": 4, "b": 2}}
-    one = replace(tally, sums=(0.0,), squares=(0.0,), by_system={"empty": [3]})
-    assert summarize([one], ("a",), SIGNATURE).warning_counts == {"empty": 3}
+def test_counts_are_told_by_system_where_all_records_have_them():
+    old = ShardSummary(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",))
+    new = ShardSummary(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",), by_system={"empty": [2, 1]})
+    told = [summarize(tallies, ("a", "b"), SIGNATURE).warning_counts for tallies in ([new, new], [old, new])]
+    assert told == [{"empty": {"a": 4, "b": 2}}, {"empty": 6}]
+    assert summarize([replace(new, sums=(0.0,), by_system={"empty": [3]})], ("a",), SIGNATURE).warning_counts == {
+        "empty": 3
+    }

@@ -195,7 +195,7 @@ class Search:
             writer = CsvWriter(stream)
             ends = ("validations", "seconds", "reason")
             writer.writerow(["trial", "state", self.objective, *self.space, "values", *ends])
-            for one in self._finished():
+            for one in (one for one in self.study.trials if one.state.is_finished()):
                 value, notes = "" if one.value is None else repr(one.value), one.user_attrs
                 every = " ".join(map(repr, notes.get("values", [])))
                 cells = [*self._cells(one), every, *(notes.get(name, "") for name in ends)]
@@ -238,11 +238,13 @@ class Search:
         return [_as_text(values[key]) if key in values else "" for key in self.space]
 
     def _best(self) -> Any:
-        complete = [one for one in self._finished() if _state(one) == "complete"]
+        complete = [one for one in self._finished() if one.value is not None and _state(one) == "complete"]
         return (max if self.maximise else min)(complete, key=lambda one: one.value, default=None)
 
     def _finished(self) -> list[Any]:
-        return [one for one in self.study.trials if one.state.is_finished()]
+        """Return the finished trials, except interrupted ones that earlier versions stored with the reason below."""
+        finished = [one for one in self.study.trials if one.state.is_finished()]
+        return [one for one in finished if "run anew" not in one.user_attrs.get("reason", "")]
 
 
 def _state(trial: Any) -> str:
