@@ -107,6 +107,8 @@ LONG = {
     "docs/scoring-at-scale.md",
     "docs/checkpoints.md",
     "docs/robustness.md",
+    "docs/experiments.md",
+    "docs/training-data.md",
 }
 """Pages whose commands take longest; recipes of trainings run two steps in tests/training/test_stage_recipes.py."""
 
