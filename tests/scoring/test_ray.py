@@ -84,6 +84,16 @@ def test_several_references_and_other_names(options, batch):
     np.testing.assert_allclose(scored["tm_score"], expected.scores, rtol=0, atol=1e-6)
 
 
+def test_a_cell_may_be_missing_where_another_column_has_a_reference(options, batch, expected):
+    scorer = RayScorer("twmd", references=("reference", "second"), **options)
+    given = {**batch, "reference": np.array([REFERENCES[0], None, float("nan")], dtype=object)}
+    given["second"] = np.array([float("nan"), *REFERENCES[1:]], dtype=object)
+    np.testing.assert_allclose(scorer(given)["score"], expected.scores, rtol=0, atol=1e-6)
+    given["second"][2] = None
+    with pytest.raises(InputError, match="in column 'reference', but row 3 of the batch holds nan"):
+        scorer(given)
+
+
 def test_an_empty_batch_has_the_same_columns(scorer, batch):
     empty = scorer({name: column[:0] for name, column in batch.items()})
     assert list(empty) == list(scorer(batch))

@@ -26,9 +26,10 @@ class RayScorer:
     Args:
         model: As for :meth:`~textmover.scoring.scorer.Scorer.from_pretrained`.
         hypothesis: Column of the texts to judge.
-        references: One or more reference columns; a cell is a text or a list of texts.
-        source: Column of the source texts, for a metric that uses them; with ``references=()`` it is used alone. With
-            it, cells of sources and references may be missing (``None``, NaN, ``NA``).
+        references: One or more reference columns; a cell is a text or a list of texts. It may be missing (``None``,
+            NaN, ``NA``) where another column, or the source, has a text.
+        source: Column of the source texts, for a metric that uses them; with ``references=()`` it is used alone. A cell
+            may be missing where there is a reference.
         prefix: Prefix of the new columns: ``score``, and ``precision``, ``recall`` and ``f`` if the metric has them.
         **options: As for :meth:`~textmover.scoring.scorer.Scorer.from_pretrained`.
 
@@ -76,7 +77,7 @@ class RayScorer:
             [
                 text
                 for name, cell in zip(self._references, cells, strict=True)
-                if sources is None or not is_missing(cell)  # the source may stand in for a reference
+                if not is_missing(cell) or (sources is None and all(map(is_missing, cells)))
                 for text in _texts(cell, name, row)
             ]
             for row, cells in enumerate(zip(*columns[1:], strict=True), start=1)
