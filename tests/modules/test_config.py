@@ -356,13 +356,6 @@ def test_absent_keys_take_their_defaults():
     assert MetricConfig().encoder == DEFAULT_ENCODER
 
 
-def test_override_changes_named_fields_alone():
-    config = MetricConfig()
-    changed = config.override(temperature=0.3, score="recall")
-    assert changed == MetricConfig(temperature=0.3, score="recall")
-    assert config == MetricConfig()
-
-
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
