@@ -109,30 +109,9 @@ def test_damaged_and_other_folders_are_refused(classifier, tmp_path):
     with pytest.raises(InputError, match="to be a classifier, but it holds a metric: give the folder beside it"):
         load_classifier(folder / "metric")
     head = folder / "head.safetensors"
-    whole = head.read_bytes()
-    head.write_bytes(whole[:-1] + b"x")
+    head.write_bytes(head.read_bytes()[:-1] + b"x")
     with pytest.raises(InputError, match="to have its hash in config"):
         load_classifier(folder)
-    head.write_bytes(whole)
-    entries = json.loads((folder / "config.json").read_text())
-    for changed, message in (
-        ({**entries, "format": 9}, "in format 1, but got format 9"),
-        *(
-            (
-                {name: one for name, one in entries.items() if name != key},
-                f"`{key}` is missing or invalid: give a folder",
-            )
-            for key in entries.keys() - {"textmover"}
-        ),
-        ({**entries, "files": []}, "`files` is missing or invalid"),
-        ({**entries, "classifier": {"names": ["one"]}}, "`classifier` in .* to describe a classifier"),
-        ({"model_type": "bert"}, "`kind` is missing or invalid"),
-        ({**entries, "classifier": {"classes": ["one"]}}, "at least two `classes`"),
-        ([], "`kind` is missing or invalid"),
-    ):
-        (folder / "config.json").write_text(json.dumps(changed))
-        with pytest.raises(InputError, match=message):
-            load_classifier(folder)
 
 
 @pytest.mark.parametrize("named", [False, True])

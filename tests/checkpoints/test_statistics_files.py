@@ -314,13 +314,7 @@ def test_idf_that_is_given_is_not_fitted_on_the_call(files, tiny_encoder):
     assert given.score(HYPOTHESES, REFERENCES).scores.tolist() != called.score(HYPOTHESES, REFERENCES).scores.tolist()
 
 
-def test_a_checkpoint_takes_statistics_too(everything, files, tiny_metric, tmp_path):
-    folder = save_checkpoint(tiny_metric(), tmp_path / "saved", card="")
-    scorer = Scorer.from_pretrained(folder, centering="corpus", statistics=files["mean"])
-    assert scorer.score(HYPOTHESES, REFERENCES).scores.tolist() == scores(fitted(tiny_metric, centering="corpus"))
-
-
-def test_a_checkpoint_and_its_statistics_are_read_once(files, tiny_metric, tmp_path, monkeypatch):
+def test_a_checkpoint_takes_statistics_and_reads_each_file_once(files, tiny_metric, tmp_path, monkeypatch):
     from textmover.checkpoints import checkpoint_files, statistics_files
 
     folder = save_checkpoint(tiny_metric(), tmp_path / "saved", card="")
@@ -331,6 +325,7 @@ def test_a_checkpoint_and_its_statistics_are_read_once(files, tiny_metric, tmp_p
         counted = lambda path, opener=opener, **options: opened.append(Path(path)) or opener(path, **options)  # noqa: E731
         monkeypatch.setattr(module, name, counted)
     scorer = Scorer.from_pretrained("ours", centering="corpus", statistics=files["mean"])
+    assert scores(scorer.metric) == scores(fitted(tiny_metric, centering="corpus"))
     assert "release" not in scorer.signature.entries
     cited("ours", centering="corpus")
     assert files["mean"] in opened
