@@ -185,11 +185,6 @@ def test_what_moves_a_score_is_in_the_signature():
     assert [case for case in CASES if "scores" in case.seen_in and "signature" not in case.seen_in] == []
 
 
-def test_the_revision_reaches_the_search(tiny_encoder):
-    seen = observe(json.dumps({"encoder": "all-MiniLM-L6-v2", "revision": "v9"}))
-    assert "the embedded package holds no revision v9" in seen["error"]
-
-
 BAD_VALUES = {
     "matching": ["wmd", ["twmd"]],
     "centering": ["mean"],
