@@ -357,10 +357,12 @@ def test_nothing_of_transformers_is_imported(folder):
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_command_makes_one(embeddings, tmp_path, capsys):
+def test_the_command_makes_one_without_windows(embeddings, tmp_path, capsys):
     metric = save_checkpoint(embeddings, tmp_path / "metric", card="# card")
     assert main(["export", str(metric), str(tmp_path / "table"), "--table"]) == 0
     assert isinstance(load_checkpoint(tmp_path / "table").encoder, TokenTable)
+    assert main(["score", "a dog", "the dog", "--model", str(tmp_path / "table"), "--long-texts", "window"]) == 2
+    assert "Expected `--long-texts` to be 'truncate' or 'error' for a table of token vectors" in capsys.readouterr().err
     narrow = ["--table", "--dimensions", "8", "--overwrite"]
     assert main(["export", str(metric), str(tmp_path / "table"), *narrow]) == 0
     assert load_checkpoint(tmp_path / "table").encoder.dimension == 8
@@ -411,11 +413,6 @@ def test_learned_token_weights_go_with_all_directions(tiny_metric):
     assert torch.equal(as_token_table(metric).weighting.importance.weight, metric.weighting.importance.weight)
     with pytest.raises(InputError, match="`dimension` to be null where token weights are learned"):
         as_token_table(metric, 8)
-
-
-def test_commands_refuse_windows_over_a_table(folder, capsys):
-    assert main(["score", "a dog", "the dog", "--model", str(folder), "--long-texts", "window"]) == 2
-    assert "Expected `--long-texts` to be 'truncate' or 'error' for a table of token vectors" in capsys.readouterr().err
 
 
 def test_a_damaged_table_is_refused_in_one_sentence(folder):

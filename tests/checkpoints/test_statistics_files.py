@@ -108,25 +108,19 @@ def test_the_formula_of_idf_is_that_of_the_metric(files, tiny_metric):
     assert scores(metric) == scores(fitted(tiny_metric, weights="idf", idf="plus-one"))
 
 
-def test_what_a_statistic_does_not_depend_on_may_differ(files, tiny_metric):
+def test_what_a_statistic_does_not_depend_on_may_differ(everything, files, tiny_encoder, tiny_metric, tmp_path):
+    """Matching, scale and length, the precision of the encoder, and its name."""
     load_statistics(tiny_metric(centering="corpus", matching="trwmd", temperature=0.3, max_length=64), files["mean"])
-    changed = tiny_metric(**EVERYTHING, score="recall", multi_reference="mean", calibrate=True)
+    (tmp_path / "elsewhere").symlink_to(tiny_encoder)
+    encoder = str(tmp_path / "elsewhere")
+    changed = tiny_metric(**EVERYTHING, encoder=encoder, score="recall", multi_reference="mean", calibrate=True)
+    assert changed.encoder_identity.startswith("elsewhere@")
     load_statistics(changed, *files.values())
     assert not changed.needs_fit
-
-
-def test_the_precision_of_the_encoder_may_differ(everything, files, tiny_metric):
-    metric = tiny_metric(**EVERYTHING)
-    metric.cast_encoder(torch.bfloat16)
-    load_statistics(metric, *files.values())
-    assert scores(metric) == pytest.approx(scores(everything), abs=0.05)
-
-
-def test_an_encoder_may_have_another_name(files, tiny_encoder, tiny_metric, tmp_path):
-    (tmp_path / "elsewhere").symlink_to(tiny_encoder)
-    metric = tiny_metric(encoder=str(tmp_path / "elsewhere"), centering="corpus")
-    assert metric.encoder_identity.startswith("elsewhere@")
-    load_statistics(metric, files["mean"])
+    coarse = tiny_metric(**EVERYTHING)
+    coarse.cast_encoder(torch.bfloat16)
+    load_statistics(coarse, *files.values())
+    assert scores(coarse) == pytest.approx(scores(everything), abs=0.05)
 
 
 # --- another metric ---------------------------------------------------------------------------------------------------
