@@ -65,10 +65,6 @@ def of_each(names):
     return pytest.mark.parametrize("name", names, scope="module")
 
 
-def test_the_default_is_one_of_them():
-    assert DEFAULT_METRIC in NAMES
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_is_found_by_name_and_small(name):
     folder = released_folder(name)
