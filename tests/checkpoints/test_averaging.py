@@ -154,6 +154,8 @@ def test_the_calibration_is_that_of_the_ratings(trained):
     assert metric.calibration.scale.item() == pytest.approx(scale, rel=1e-4)
     assert metric.calibration.offset.item() == pytest.approx(offset, rel=1e-3)
     assert scale > 0  # a falling one would not be fitted
+    with pytest.raises(InputError, match="calibrate=True"):
+        refit(trained(0, calibrate=False), rated=RATED)
 
 
 @pytest.mark.parametrize(
@@ -188,12 +190,6 @@ def test_other_bases_are_refused(trained, tiny_encoder, tmp_path):
         average_metrics([trained(0), trained(0, encoder=str(base))])
 
 
-@pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [0.0, 0.0], [1.0, float("nan")]], ids=str)
-def test_weights_are_checked(trained, weights):
-    with pytest.raises(InputError, match="`weights`"):
-        average_metrics([trained(0), trained(1)], weights)
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -212,18 +208,34 @@ def test_a_name_or_a_scorer_in_place_of_a_metric_is_told(call, trained, tmp_path
         call(Scorer(trained(1)), tmp_path / "out")
 
 
-def test_one_text_and_rows_that_are_no_segments_are_refused(trained):
-    with pytest.raises(TypeError, match="to be a list of texts, but got one text"):
-        average_metrics([trained(1)], texts="warm tea")
-    with pytest.raises(TypeError, match="`rated` to hold segments"):
-        average_metrics([trained(1)], rated=[("warm tea", "tea", 1.0)])
-
-
-def test_no_metric_has_no_average(trained):
-    with pytest.raises(InputError, match="at least one metric, but got MetricModel: give a list"):
-        average_metrics(trained(1))
-    with pytest.raises(InputError, match="at least one metric"):
-        average_metrics([])
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        *(
+            (lambda one, given=given: average_metrics([one, one], given), InputError, "`weights` to")
+            for given in ([1.0], [1.0, -1.0], [0.0, 0.0], [1.0, math.nan])
+        ),
+        *(
+            (lambda one, given=given: interpolate(one, given), InputError, "`share` to be between 0")
+            for given in (-0.1, 1.1, math.nan, "half", True)
+        ),
+        (average_metrics, InputError, "at least one metric, but got MetricModel: give a list"),
+        (lambda _: average_metrics([]), InputError, "at least one metric"),
+        (lambda one: refit(one, texts="warm tea"), TypeError, "to be a list of texts, but got one text"),
+        (lambda one: refit(one, texts=TEXTS), InputError, "a metric with statistics to fit, but got centering='none'"),
+        (lambda one: refit(one, rated=[("warm tea", "tea", 1.0)]), TypeError, "`rated` to hold segments"),
+        (lambda one: refit(one, rated=RATED[:1]), InputError, "but got 1, 0 of them without"),
+        (lambda one: refit(one, rated=[*RATED, Segment("a", ("b",))]), InputError, "but got 4, 1 of them without"),
+        (
+            lambda one: refit(one, rated=[Segment("a", ("b",), 7.0)] * 2),
+            InputError,
+            "ratings that differ, to calibrate on, but all 2 are 7",
+        ),
+    ],
+)
+def test_arguments_are_checked(trained, call, error, said):
+    with pytest.raises(error, match=said):
+        call(trained(1))
 
 
 # --- interpolation ----------------------------------------------------------------------------------------------------
@@ -265,12 +277,6 @@ def test_statistics_stay_unless_they_are_fitted(trained):
     )
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "half", True], ids=str)
-def test_shares_are_checked(trained, share):
-    with pytest.raises(InputError, match="`share` to be between 0"):
-        interpolate(trained(0), share)
-
-
 def test_an_encoder_that_training_added_to_is_refused(trained):
     metric = trained(0)
     metric.encoder.model.encoder.layer[0].output.dense = torch.nn.Identity()
@@ -279,19 +285,6 @@ def test_an_encoder_that_training_added_to_is_refused(trained):
 
 
 # --- fitting again ----------------------------------------------------------------------------------------------------
-
-
-def test_what_cannot_be_fitted_is_refused(trained):
-    with pytest.raises(InputError, match="a metric with statistics to fit"):
-        refit(trained(0), texts=TEXTS)
-    with pytest.raises(InputError, match="calibrate=True"):
-        refit(trained(0, calibrate=False), rated=RATED)
-    with pytest.raises(InputError, match="but got 1, 0 of them without"):
-        refit(trained(0), rated=RATED[:1])
-    with pytest.raises(InputError, match="ratings that differ, to calibrate on, but all 2 are 7"):
-        refit(trained(0), rated=[Segment("a", ("b",), 7.0), Segment("b", ("b",), 7.0)])
-    with pytest.raises(InputError, match="but got 4, 1 of them without"):
-        refit(trained(0), rated=[*RATED, Segment("a", ("b",))])
 
 
 def test_statistics_of_each_call_are_left_to_it(trained):
@@ -364,10 +357,12 @@ def test_nothing_of_transformers_is_imported(folder):
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_command_makes_one(embeddings, tmp_path, capsys):
+def test_the_command_makes_one_without_windows(embeddings, tmp_path, capsys):
     metric = save_checkpoint(embeddings, tmp_path / "metric", card="# card")
     assert main(["export", str(metric), str(tmp_path / "table"), "--table"]) == 0
     assert isinstance(load_checkpoint(tmp_path / "table").encoder, TokenTable)
+    assert main(["score", "a dog", "the dog", "--model", str(tmp_path / "table"), "--long-texts", "window"]) == 2
+    assert "Expected `--long-texts` to be 'truncate' or 'error' for a table of token vectors" in capsys.readouterr().err
     narrow = ["--table", "--dimensions", "8", "--overwrite"]
     assert main(["export", str(metric), str(tmp_path / "table"), *narrow]) == 0
     assert load_checkpoint(tmp_path / "table").encoder.dimension == 8
@@ -418,11 +413,6 @@ def test_learned_token_weights_go_with_all_directions(tiny_metric):
     assert torch.equal(as_token_table(metric).weighting.importance.weight, metric.weighting.importance.weight)
     with pytest.raises(InputError, match="`dimension` to be null where token weights are learned"):
         as_token_table(metric, 8)
-
-
-def test_commands_refuse_windows_over_a_table(folder, capsys):
-    assert main(["score", "a dog", "the dog", "--model", str(folder), "--long-texts", "window"]) == 2
-    assert "Expected `--long-texts` to be 'truncate' or 'error' for a table of token vectors" in capsys.readouterr().err
 
 
 def test_a_damaged_table_is_refused_in_one_sentence(folder):

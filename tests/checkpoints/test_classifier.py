@@ -109,30 +109,9 @@ def test_damaged_and_other_folders_are_refused(classifier, tmp_path):
     with pytest.raises(InputError, match="to be a classifier, but it holds a metric: give the folder beside it"):
         load_classifier(folder / "metric")
     head = folder / "head.safetensors"
-    whole = head.read_bytes()
-    head.write_bytes(whole[:-1] + b"x")
+    head.write_bytes(head.read_bytes()[:-1] + b"x")
     with pytest.raises(InputError, match="to have its hash in config"):
         load_classifier(folder)
-    head.write_bytes(whole)
-    entries = json.loads((folder / "config.json").read_text())
-    for changed, message in (
-        ({**entries, "format": 9}, "in format 1, but got format 9"),
-        *(
-            (
-                {name: one for name, one in entries.items() if name != key},
-                f"`{key}` is missing or invalid: give a folder",
-            )
-            for key in entries.keys() - {"textmover"}
-        ),
-        ({**entries, "files": []}, "`files` is missing or invalid"),
-        ({**entries, "classifier": {"names": ["one"]}}, "`classifier` in .* to describe a classifier"),
-        ({"model_type": "bert"}, "`kind` is missing or invalid"),
-        ({**entries, "classifier": {"classes": ["one"]}}, "at least two `classes`"),
-        ([], "`kind` is missing or invalid"),
-    ):
-        (folder / "config.json").write_text(json.dumps(changed))
-        with pytest.raises(InputError, match=message):
-            load_classifier(folder)
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -186,8 +165,9 @@ def test_the_released_classifier_is_small_and_stands_alone():
     assert config["classifier"]["encoding"] == "single"
 
 
-def test_the_released_classifier_tells_sentences_from_broken_ones(embedded):
-    model = AcceptabilityModel(load_classifier(RELEASED))
+def test_the_released_classifier_is_found_by_name_and_tells_sentences_from_broken_ones(embedded):
+    assert "textmover-acceptability" not in released_metrics()
+    model = AcceptabilityModel(load_classifier("textmover-acceptability"))
     fine, broken = model.predict(FINE), model.predict(BROKEN)
     assert fine.min() > 0.5 > broken.max()
     assert (model.predict([FINE[0], *BROKEN])[0] - fine[0]).abs() < 1e-6
@@ -203,9 +183,3 @@ def test_the_card_of_the_released_classifier_tells_data_terms_figures_and_comman
     command = re.search(r"^python benchmarks/release_acceptability\.py (\S+)$", card, re.MULTILINE)
     assert (RELEASED.parents[1] / command[1]).is_file()
     assert "no explicit licence" in card
-
-
-def test_the_released_classifier_is_found_by_name_and_is_no_metric(embedded):
-    assert "textmover-acceptability" not in released_metrics()
-    found = load_classifier("textmover-acceptability").predict(FINE)
-    assert torch.equal(found, load_classifier(RELEASED).predict(FINE))

@@ -63,7 +63,14 @@ CLASSIFIER = [
     ("metric", 5, "to be text or null, but got"),
     ("encoder", 5, "to be text or null, but got"),
     ("files.head@safetensors", None, TEXT),
+    ("classifier.classes", ["one"], "at least two `classes`"),
+    ("files", [], "`files` is missing or invalid"),
     ("format", "1", "in format 1, but got"),
+    ("format", 9, "in format 1, but got format 9"),
+    *(
+        (key, MISSING, f"`{key}` is missing or invalid: give a folder")
+        for key in ("kind", "format", "classifier", "metric", "encoder", "files")
+    ),
 ]
 CASES = [
     (kind, *case) for kind, of in (("metric", METRIC), ("adapter", ADAPTER), ("classifier", CLASSIFIER)) for case in of

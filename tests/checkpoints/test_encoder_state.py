@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from textmover.checkpoints.encoder_state import encoder_prefix, name_weights, split_state
+from textmover.checkpoints.encoder_state import encoder_prefix, name_weights
 from textmover.modules import MetricConfig, MetricModel
 from textmover.modules.encoder.lora import LoraConfig, add_lora
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint, save_encoder
@@ -100,14 +100,6 @@ def test_static_vectors_have_no_weights_to_name(tmp_path):
     assert metric.signature == before
     with pytest.raises(InputError, match="no weights to train"):
         encoder_prefix(metric)
-
-
-def test_the_state_falls_into_encoder_and_rest(tiny_metric):
-    metric = tiny_metric(calibrate=True)
-    inside, rest = split_state(metric, metric.state_dict())
-    assert inside.keys() == metric.encoder.state_dict().keys()
-    assert set(rest) == {"calibration.scale", "calibration.offset"}
-    assert encoder_prefix(metric) == "encoder."
 
 
 # --- folders for transformers -----------------------------------------------------------------------------------------

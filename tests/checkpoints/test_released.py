@@ -65,10 +65,6 @@ def of_each(names):
     return pytest.mark.parametrize("name", names, scope="module")
 
 
-def test_the_default_is_one_of_them():
-    assert DEFAULT_METRIC in NAMES
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_is_found_by_name_and_small(name):
     folder = released_folder(name)
@@ -155,7 +151,7 @@ def _file_of(name):
     return found.parts[key].file
 
 
-def test_it_is_the_default_of_every_door(embedded):
+def test_it_is_the_default_of_every_door(embedded, capsys):
     pair = ["There sat a cat."], ["A cat was sitting there."]
     wanted = Scorer.from_pretrained(DEFAULT_METRIC).score(*pair)
     for found in (Scorer.from_pretrained().score(*pair), score(*pair)):
@@ -166,6 +162,8 @@ def test_it_is_the_default_of_every_door(embedded):
     assert metric.compute().item() == wanted.mean
     rows = {"hypothesis": np.array(pair[0]), "reference": np.array(pair[1])}
     assert RayScorer()(rows)["score"].tolist() == wanted.scores.tolist()
+    assert main(["score", *pair[0], *pair[1], "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["signature"] == str(wanted.signature)
 
 
 def test_over_another_encoder_the_default_is_a_preset(tiny_encoder, tmp_path, capsys):
@@ -204,17 +202,6 @@ def test_a_released_metric_that_did_not_come_along_says_where_it_is(monkeypatch)
         load_metric("textmover-wmt")
     with pytest.raises(InputError, match="Did you mean 'twmd'"):
         load_metric("twmdd")
-
-
-def test_command_scores_with_the_default(tmp_path, capsys, embedded):
-    (tmp_path / "h.txt").write_text("There sat a cat on the mat.\n")
-    (tmp_path / "r.txt").write_text("A cat was sitting on the mat.\n")
-    files = ["-i", str(tmp_path / "h.txt"), str(tmp_path / "r.txt"), "--format", "json"]
-    found = []
-    for model in ([], ["--model", DEFAULT_METRIC]):
-        assert main(["score", *files, *model]) == 0
-        found.append(json.loads(capsys.readouterr().out))
-    assert found[0] == found[1]
 
 
 def test_wheel_takes_the_default_along():

@@ -202,15 +202,12 @@ DAMAGES = {
     ),
     "configuration twice": (lambda at: (at / "config.json").write_text('{"kind": "a", "kind": "b"}'), "each key once"),
     "configuration deep": (lambda at: (at / "config.json").write_text("[" * 50_000), "at most 100 levels"),
-    "configuration a list": (lambda at: (at / "config.json").write_text("[]"), "`format` is missing or invalid"),
     "configuration not text": (lambda at: (at / "config.json").write_bytes(b"\xff\xfe{"), "to be UTF-8"),
     "no format": (lambda at: edit(at, format=...), "`format` is missing or invalid: give"),
     "later format": (lambda at: edit(at, format=3), "format 2 or earlier, but got 3: install a newer textmover"),
     "wrong format": (lambda at: edit(at, format="one"), "format 2 or earlier, but got one"),
     "no kind": (lambda at: edit(at, kind=...), "`kind` is missing or invalid: give"),
     "unknown kind": (lambda at: edit(at, kind="rome9"), "`kind` .* one of transport, rome, but got 'rome9'"),
-    "no metric": (lambda at: edit(at, metric=...), "hold `metric`"),
-    "no files": (lambda at: edit(at, files=None), "`files` in .* to be an object, but got None"),
     "layer of its own": (lambda at: change(at, "metric", layer=999), "`layer` to be between 0 and 3 .* but got 999"),
     "other layer": (lambda at: change(at, "metric", layer=2), r"gives the layers \[2\].* but it gives \[3\]"),
     "other layers": (lambda at: change(at, "encoder", layers=[2, 3]), r"gives the layers .* it gives \[2, 3\]"),
@@ -351,29 +348,27 @@ def test_a_statistic_that_is_there_is_tried(tiny_metric, tmp_path):
         save_checkpoint(metric, tmp_path / "new", card="")
 
 
-def test_errors_of_what_was_written_name_the_folder(tiny_metric, tmp_path):
-    def damage(at):
-        (at / "model.safetensors").write_bytes(b"cut")
-
-    with pytest.raises(InputError, match=rf"the weights in {tmp_path / 'new'} to fit"):
-        save_checkpoint(tiny_metric(), tmp_path / "new", card="", add=damage)
-
-
 def test_what_cannot_be_loaded_is_not_saved(tiny_metric, tmp_path):
+    """Errors name the folder, and not the hidden one that was being filled."""
+    new = tmp_path / "new"
+    with pytest.raises(InputError, match=rf"the weights in {new} to fit"):
+        save_checkpoint(tiny_metric(), new, card="", add=lambda at: (at / "model.safetensors").write_bytes(b"cut"))
     metric = tiny_metric()
     metric.config = metric.config.override(layer=1)
-    with pytest.raises(InputError, match=r"gives the layers \[1\]") as caught:
-        save_checkpoint(metric, tmp_path / "new", card="")
-    assert str(tmp_path / "new") in str(caught.value)
-    assert ".new" not in str(caught.value)  # the hidden folder that was being filled
+    with pytest.raises(InputError, match=rf"Expected {new} to hold .* gives the layers \[1\]"):
+        save_checkpoint(metric, new, card="")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_is_replaced_only_on_request(tiny_metric, folder):
+def test_a_folder_is_replaced_on_request_unless_it_holds_anything_else(tiny_metric, folder):
     with pytest.raises(InputError, match="holds files"):
         save_checkpoint(tiny_metric(), folder, card="")
     save_checkpoint(tiny_metric(), folder, card="", overwrite=True)
     assert scores(load_checkpoint(folder)) == scores(tiny_metric())
+    (folder / "config.json").rename(folder / "thesis.txt")
+    with pytest.raises(InputError, match="holds other files"):
+        save_checkpoint(tiny_metric(), folder, card="", overwrite=True)
+    assert (folder / "thesis.txt").is_file()
 
 
 def test_only_modules_can_be_saved(tmp_path):
@@ -399,13 +394,10 @@ class Hub:
         return str(self.answers[local_files_only])
 
 
-def test_a_hub_id_is_looked_up_in_the_cache_first(saved, monkeypatch):
+def test_a_hub_id_is_looked_up_in_the_cache_and_downloaded_where_it_is_not_there(saved, monkeypatch):
     hub = Hub(monkeypatch, cached=saved)
     assert scores(load_metric("owner/metric")) == scores(load_checkpoint(saved))
     assert hub.asked == [("owner/metric", None, True)]
-
-
-def test_a_hub_id_is_downloaded_with_its_revision(saved, monkeypatch):
     hub = Hub(monkeypatch, online=saved)
     assert load_metric("owner/metric", revision="v2", score="recall").config.score == "recall"
     assert hub.asked == [("owner/metric", "v2", True), ("owner/metric", "v2", False)]
@@ -419,20 +411,15 @@ def test_a_download_that_was_interrupted_is_completed(saved, folder, monkeypatch
     assert hub.asked == [("owner/metric", "v2", True), ("owner/metric", "v2", False)]
 
 
-def test_a_download_that_cannot_be_completed_says_what_is_there(folder, monkeypatch):
+def test_a_hub_id_that_is_nowhere_or_incomplete_is_one_sentence(folder, monkeypatch):
+    Hub(monkeypatch)
+    nowhere = r"no such folder, it is not in the Hugging Face cache, and .* OSError: not here: correct the name"
+    with pytest.raises(InputError, match=nowhere):
+        load_metric("owner/metric")
     (folder / "model.safetensors").unlink()
     Hub(monkeypatch, cached=folder)
     said = r"to hold model.safetensors, but it is missing.*cached copy of owner/metric.*OSError: not here\)$"
     with pytest.raises(InputError, match=said):
-        load_metric("owner/metric")
-
-
-def test_a_hub_id_that_is_nowhere_is_one_sentence(monkeypatch):
-    Hub(monkeypatch)
-    with pytest.raises(
-        InputError,
-        match=r"no such folder, it is not in the Hugging Face cache, and .* OSError: not here: correct the name",
-    ):
         load_metric("owner/metric")
 
 
@@ -476,11 +463,3 @@ def test_paths_are_never_asked_of_the_hub(monkeypatch, name):
     with pytest.raises(InputError, match="there is no such folder"):
         load_metric(name)
     assert hub.asked == []
-
-
-def test_a_folder_that_holds_anything_but_a_checkpoint_is_never_replaced(tiny_metric, tmp_path):
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "thesis.txt").write_text("keep")
-    with pytest.raises(InputError, match="holds other files"):
-        save_checkpoint(tiny_metric(), tmp_path / "precious", card="", overwrite=True)
-    assert (tmp_path / "precious" / "thesis.txt").read_text() == "keep"

@@ -108,25 +108,19 @@ def test_the_formula_of_idf_is_that_of_the_metric(files, tiny_metric):
     assert scores(metric) == scores(fitted(tiny_metric, weights="idf", idf="plus-one"))
 
 
-def test_what_a_statistic_does_not_depend_on_may_differ(files, tiny_metric):
+def test_what_a_statistic_does_not_depend_on_may_differ(everything, files, tiny_encoder, tiny_metric, tmp_path):
+    """Matching, scale and length, the precision of the encoder, and its name."""
     load_statistics(tiny_metric(centering="corpus", matching="trwmd", temperature=0.3, max_length=64), files["mean"])
-    changed = tiny_metric(**EVERYTHING, score="recall", multi_reference="mean", calibrate=True)
+    (tmp_path / "elsewhere").symlink_to(tiny_encoder)
+    encoder = str(tmp_path / "elsewhere")
+    changed = tiny_metric(**EVERYTHING, encoder=encoder, score="recall", multi_reference="mean", calibrate=True)
+    assert changed.encoder_identity.startswith("elsewhere@")
     load_statistics(changed, *files.values())
     assert not changed.needs_fit
-
-
-def test_the_precision_of_the_encoder_may_differ(everything, files, tiny_metric):
-    metric = tiny_metric(**EVERYTHING)
-    metric.cast_encoder(torch.bfloat16)
-    load_statistics(metric, *files.values())
-    assert scores(metric) == pytest.approx(scores(everything), abs=0.05)
-
-
-def test_an_encoder_may_have_another_name(files, tiny_encoder, tiny_metric, tmp_path):
-    (tmp_path / "elsewhere").symlink_to(tiny_encoder)
-    metric = tiny_metric(encoder=str(tmp_path / "elsewhere"), centering="corpus")
-    assert metric.encoder_identity.startswith("elsewhere@")
-    load_statistics(metric, files["mean"])
+    coarse = tiny_metric(**EVERYTHING)
+    coarse.cast_encoder(torch.bfloat16)
+    load_statistics(coarse, *files.values())
+    assert scores(coarse) == pytest.approx(scores(everything), abs=0.05)
 
 
 # --- another metric ---------------------------------------------------------------------------------------------------
@@ -314,13 +308,7 @@ def test_idf_that_is_given_is_not_fitted_on_the_call(files, tiny_encoder):
     assert given.score(HYPOTHESES, REFERENCES).scores.tolist() != called.score(HYPOTHESES, REFERENCES).scores.tolist()
 
 
-def test_a_checkpoint_takes_statistics_too(everything, files, tiny_metric, tmp_path):
-    folder = save_checkpoint(tiny_metric(), tmp_path / "saved", card="")
-    scorer = Scorer.from_pretrained(folder, centering="corpus", statistics=files["mean"])
-    assert scorer.score(HYPOTHESES, REFERENCES).scores.tolist() == scores(fitted(tiny_metric, centering="corpus"))
-
-
-def test_a_checkpoint_and_its_statistics_are_read_once(files, tiny_metric, tmp_path, monkeypatch):
+def test_a_checkpoint_takes_statistics_and_reads_each_file_once(files, tiny_metric, tmp_path, monkeypatch):
     from textmover.checkpoints import checkpoint_files, statistics_files
 
     folder = save_checkpoint(tiny_metric(), tmp_path / "saved", card="")
@@ -331,6 +319,7 @@ def test_a_checkpoint_and_its_statistics_are_read_once(files, tiny_metric, tmp_p
         counted = lambda path, opener=opener, **options: opened.append(Path(path)) or opener(path, **options)  # noqa: E731
         monkeypatch.setattr(module, name, counted)
     scorer = Scorer.from_pretrained("ours", centering="corpus", statistics=files["mean"])
+    assert scores(scorer.metric) == scores(fitted(tiny_metric, centering="corpus"))
     assert "release" not in scorer.signature.entries
     cited("ours", centering="corpus")
     assert files["mean"] in opened

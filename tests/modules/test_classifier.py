@@ -194,11 +194,6 @@ def test_a_configuration_that_cannot_be_is_refused(fields, message):
         ClassifierConfig(**{"classes": ("no", "yes"), **fields})
 
 
-def test_the_configuration_survives_plain_values():
-    one = config("separate", pooling="cls", hidden=3, dropout=0.2)
-    assert ClassifierConfig.from_dict(one.to_dict()) == one
-
-
 def test_one_text_and_the_column_of_a_table_are_classified_like_lists(build):
     single = build("single")
     assert torch.equal(single.predict(FIRST[0]), single.predict(FIRST[:1]))

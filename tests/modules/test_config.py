@@ -185,11 +185,6 @@ def test_what_moves_a_score_is_in_the_signature():
     assert [case for case in CASES if "scores" in case.seen_in and "signature" not in case.seen_in] == []
 
 
-def test_the_revision_reaches_the_search(tiny_encoder):
-    seen = observe(json.dumps({"encoder": "all-MiniLM-L6-v2", "revision": "v9"}))
-    assert "the embedded package holds no revision v9" in seen["error"]
-
-
 BAD_VALUES = {
     "matching": ["wmd", ["twmd"]],
     "centering": ["mean"],
@@ -354,13 +349,6 @@ def test_dictionaries_and_json_give_the_same_configuration_back(config):
 def test_absent_keys_take_their_defaults():
     assert MetricConfig.from_dict({}) == MetricConfig()
     assert MetricConfig().encoder == DEFAULT_ENCODER
-
-
-def test_override_changes_named_fields_alone():
-    config = MetricConfig()
-    changed = config.override(temperature=0.3, score="recall")
-    assert changed == MetricConfig(temperature=0.3, score="recall")
-    assert config == MetricConfig()
 
 
 @pytest.mark.parametrize(

@@ -453,20 +453,15 @@ def test_a_solver_that_stops_early_is_marked(tiny_metric):
     assert found.flags["not converged"].tolist() == [False, True]
 
 
-def test_one_side_as_tokens_and_one_as_features_is_refused(tiny_metric):
-    metric = tiny_metric()
+def test_features_beside_tokens_or_of_another_configuration_are_refused(tiny_metric):
+    metric, bare = tiny_metric(), tiny_metric(normalize=False)
     tokens = metric.tokenize(["tea"])
-    features = metric.text_features(tokens)
+    features, other = metric.text_features(tokens), bare.text_features(tokens)
     for sides in ((tokens, features), (features, tokens)):
         with pytest.raises(TypeError, match="both as token batches or both as token embeddings"):
             metric.pair_scores(*sides)
-
-
-def test_features_of_another_configuration_are_refused(tiny_metric):
-    metric, bare = tiny_metric(), tiny_metric(normalize=False)
-    features = bare.text_features(bare.tokenize(["tea"]))
     with pytest.raises(ValueError, match="self-similarities"):
-        metric.pair_scores(features, features)
+        metric.pair_scores(other, other)
 
 
 # --- centring ---------------------------------------------------------------------------------------------------------
@@ -499,11 +494,6 @@ def test_batch_centring_takes_the_means_of_both_sides_apart(tiny_metric):
             means.append(units.sum(dim=1) / batch.lengths[:, None])
         found = metric(hypotheses, references).score
     torch.testing.assert_close(found, (means[0] * means[1]).sum(dim=1), rtol=0, atol=1e-6)
-
-
-def test_there_is_nothing_to_fit_without_a_corpus_mean(tiny_metric):
-    with pytest.raises(InputError, match="statistics to fit, but got centering='none'"):
-        tiny_metric().fit([])
 
 
 def test_a_fit_leaves_modes_as_they_were_and_one_that_fails_the_mean_too(tiny_metric):

@@ -119,16 +119,13 @@ def test_a_cell_that_is_not_unicode_is_named(scorer, batch):
             scorer({**batch, column: np.array([*cells, ["x"]], dtype=object)[:3]})
 
 
-def test_columns_that_are_not_there_or_already(scorer, batch, options):
+def test_columns_and_metrics_that_do_not_fit_are_refused(scorer, batch, options):
     with pytest.raises(InputError, match=r"Expected a column 'hypothesis', but the batch has 'id', 'reference'"):
         scorer({name: batch[name] for name in ("id", "reference")})
     with pytest.raises(InputError, match=r"without a column 'score'.*prefix="):
         scorer({**batch, "score": np.zeros(3)})
     with pytest.raises(InputError, match="at least one column of references"):
         RayScorer(references=(), **options)
-
-
-def test_metrics_that_fit_on_all_texts_are_refused(options):
     with pytest.raises(InputError, match=r"bertscore-f1-idf fits idf weights .* statistics="):
         RayScorer("bertscore-f1-idf", **options)
 

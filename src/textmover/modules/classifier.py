@@ -81,20 +81,16 @@ class PairTemplate(NamedTuple):
             "a", "b", return_special_tokens_mask=True, return_token_type_ids=True, verbose=False
         )
         columns = zip(encoded["special_tokens_mask"], encoded["input_ids"], encoded["token_type_ids"], strict=True)
-        stretches = [list(group) for _, group in groupby(columns, key=itemgetter(0))]
-        places = [place for place, stretch in enumerate(stretches) if not stretch[0][0]]
+        stretches = [[], *(list(group) for _, group in groupby(columns, key=itemgetter(0))), []]
+        places = [place for place, stretch in enumerate(stretches) if stretch and not stretch[0][0]]
         if len(places) != 2:
             raise InputError(
                 "Expected a tokenizer that puts special tokens between two texts, but it has none: take the encoding "
                 "`separate`."
             )
-        first, second = places
-        opening = stretches[first - 1] if first else []
-        closing = stretches[second + 1] if second + 1 < len(stretches) else []
-        middle = stretches[first + 1]
-        ids = [tuple(token for _, token, _ in stretch) for stretch in (opening, middle, closing)]
-        ordered = (opening, stretches[first], middle, stretches[second], closing)
-        return cls(ids[0], ids[1], ids[2], tuple(stretch[0][2] if stretch else 0 for stretch in ordered))
+        sections = stretches[places[0] - 1 : places[1] + 2]
+        opening, _, middle, _, closing = (tuple(token for _, token, _ in section) for section in sections)
+        return cls(opening, middle, closing, tuple(section[0][2] if section else 0 for section in sections))
 
 
 def kept_tokens(first: Tensor, second: Tensor, room: int) -> tuple[Tensor, Tensor]:

@@ -95,17 +95,13 @@ def test_the_length_of_a_hidden_state_does_not_matter(several, hidden_states):
     torch.testing.assert_close(several(scaled), several(hidden_states), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 def test_low_precision_is_cast_up(several, hidden_states, dtype):
-    low = [state.to(dtype) for state in hidden_states]
-    found = several(low)
-    assert found.dtype == torch.float32
-    assert torch.equal(found, several([state.float() for state in low]))
-
-
-def test_dtype_is_kept_from_float32_on(several, hidden_states):
-    for dtype in (torch.float32, torch.float64):
-        assert several([state.to(dtype) for state in hidden_states]).dtype == dtype
+    states = [state.to(dtype) for state in hidden_states]
+    wide = torch.promote_types(dtype, torch.float32)
+    found = several(states)
+    assert found.dtype == wide
+    assert torch.equal(found, several([state.to(wide) for state in states]))
 
 
 def test_autocast_changes_nothing(several, hidden_states):

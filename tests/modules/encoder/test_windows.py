@@ -242,10 +242,3 @@ def test_a_checkpoint_encoder_has_windows_too(tiny_encoder):
     encoder = Encoder.load(tiny_encoder, config, (2,), depth=3, window=64).eval()
     batch = Tokenizer(tiny_encoder, "bert", 64, "window")([long_text(100)])
     assert encoder(batch)[0].shape == (1, batch.mask.shape[1], 32)
-
-
-def test_windows_without_room_are_refused(tiny_encoder):
-    tokenizer, encoder = windowed(tiny_encoder, 2)
-    assert encoder(tokenizer([""]))[0].shape == (1, 2, 32)
-    with pytest.raises(InputError, match=r"more than the 2 special tokens .* raise `max_length`"):
-        encoder(tokenizer(["the dog"]))

@@ -97,21 +97,17 @@ def test_an_entry_point_that_does_not_load_is_named(monkeypatch):
         MetricConfig(matching="brougth")
 
 
-@pytest.mark.parametrize("name", ["twmd", "", "  ", 3])
-def test_names_that_are_taken_or_none_are_refused(name):
-    with pytest.raises(InputError, match="a name for the matching that is not taken"):
-        register_matching(name, Means)
-
-
-@pytest.mark.parametrize("given", [torch.nn.Linear, Means(0.5), "Means"])
-def test_what_is_no_matching_is_refused(given):
-    with pytest.raises(TypeError, match=r"a subclass of textmover.modules.Matching"):
-        register_matching("mine", given)
-
-
-def test_fields_that_do_not_exist_are_refused():
-    with pytest.raises(InputError, match="`reads` to be among temperature"):
-        register_matching("mine", Means, reads=["temprature"])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        *(((name, Means), InputError, "a name for the .* that is not taken") for name in ("twmd", "", "  ", 3)),
+        *((("mine", given), TypeError, "a subclass of textmover") for given in (torch.nn.Linear, Means(0.5), "Means")),
+        (("mine", Means, ["temprature"]), InputError, "`reads` to be among temperature"),
+    ],
+)
+def test_what_cannot_be_registered_is_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        register_matching(*arguments)
 
 
 @pytest.mark.parametrize("name", ["nonsense", None, 3, ["twmd"]])

@@ -58,14 +58,6 @@ def test_a_saved_mean_is_the_same_and_goes_on():
     torch.testing.assert_close(again.mean, mean.mean, rtol=2e-7, atol=0)
 
 
-def test_the_fingerprint_names_the_values():
-    mean, (vectors, mask) = CorpusMean(6), next(random_batches(1))
-    before = mean.fingerprint
-    mean.add(vectors, mask)
-    assert mean.fingerprint != before
-    assert len(mean.fingerprint) == 8
-
-
 @pytest.mark.slow
 def test_two_processes_track_the_mean_of_their_joint_batch(in_two_processes):
     # Shares of unlike size, one of them without any token.

@@ -21,7 +21,7 @@ from textmover.files import atomic_folder
 from textmover.modules.encoder.pretrained import StoredModel
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.scoring.backends import artefacts, names, preparation
-from textmover.scoring.backends.artefacts import FORMAT, RECORD, Artefact, cache_folder, encoder_hash
+from textmover.scoring.backends.artefacts import FORMAT, RECORD, Artefact, encoder_hash
 from textmover.scoring.backends.names import BackendError
 from textmover.scoring.backends.preparation import prepare, set_backend
 from textmover.scoring.precision_and_backend import apply_precision
@@ -279,11 +279,6 @@ def test_no_room_for_a_graph_anywhere_is_a_sentence_that_others_can_pass_over(tm
     wanted = artefacts.ArtefactSpec("openvino", "1", "exact", "0" * 64, (6,))
     with pytest.raises(BackendError, match=r"Expected space for the graph.*No space left.*TMPDIR.*backend='torch'"):
         artefacts.make(wanted, tmp_path / "there", dict, lambda _: False)
-
-
-def test_relative_names_of_the_cache_do_not_count(monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", "here")
-    assert cache_folder().is_absolute()
 
 
 def test_a_pickle_whose_artefact_is_gone_says_so(made):

@@ -250,11 +250,6 @@ def test_vectors_are_bfloat16_beside_int8_weights_where_that_is_faster(monkeypat
     assert compiled["INFERENCE_PRECISION_HINT"] == hint
 
 
-def test_other_weights_than_float32_are_refused(tiny_metric, exported):
-    with pytest.raises(BackendError, match=r"Expected weights in float32 .* but got bfloat16"):
-        set_backend(tiny_metric(dtype="bfloat16"), exported, "exact")
-
-
 def test_a_back_end_that_is_not_exact_is_refused_and_torch_runs(tiny_metric, exported, monkeypatch):
     metric = tiny_metric()
     run = ArtefactRunner.__call__

@@ -18,8 +18,9 @@ from textmover.files import atomic_file, check_folder
 from textmover.modules.devices import resolve_device
 from textmover.modules.score_deviation import PROBES
 from textmover.readers.column_flags import COLUMN_OPTIONS
+from textmover.scoring.backends.artefacts import Artefact
 from textmover.scoring.backends.names import check_backend
-from textmover.scoring.backends.preparation import Prepared, prepare
+from textmover.scoring.backends.preparation import prepare
 from textmover.scoring.metric_field_options import FIELD
 from textmover.training.averaging_for_export import metric_and_card, mix
 from textmover.types import InputError, Segment
@@ -97,9 +98,8 @@ def _check_options(options: argparse.Namespace) -> AdapterConfig | None:
     return None if options.adapter is None else AdapterConfig(options.adapter, options.adapter_dtype or "float16")
 
 
-def _described(backend: str, precision: str, prepared: Prepared) -> str:
+def _described(backend: str, precision: str, made: Artefact) -> str:
     """Return a line with the largest deviation of a back-end from torch."""
-    measured = [] if prepared.deviation is None else [f"of a score {prepared.deviation:.1e}"]
-    if prepared.states is not None:
-        measured.append(f"of a hidden state {prepared.states:.1e} of the largest")
+    measured = [] if made.deviation is None else [f"of a score {made.deviation:.1e}"]
+    measured.append(f"of a hidden state {made.states:.1e} of the largest")
     return f"{backend} {precision}: largest deviation from torch on {len(PROBES)} pairs: {', '.join(measured)}.\n"

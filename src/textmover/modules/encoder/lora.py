@@ -197,7 +197,7 @@ def merge_lora(encoder: Encoder) -> None:
     adapted = [(name, module) for name, module in model.named_modules() if isinstance(module, LowRankLinear)]
     for name, module in adapted:
         plain = module.base_layer.weight
-        plain.copy_(added(plain, low_rank_update(*module.matrices, module.scaling)))
+        plain.copy_(_merged(plain, *module.matrices, module.scaling))
         _replace(model, name, module.base_layer)
     trained: Any = model.trained_before_lora
     for name, parameter in model.named_parameters():
@@ -232,19 +232,15 @@ def merged_state(state: Mapping[str, Tensor], config: LoraConfig) -> dict[str, T
                 f"Expected LoRA matrices of rank {config.rank}, but {name} has rank {len(down)}: give the "
                 "configuration that it was trained with."
             )
-        merged[f"{name}.weight"] = added(base, low_rank_update(down, up, config.scaling))
+        merged[f"{name}.weight"] = _merged(base, down, up, config.scaling)
     return merged
 
 
-def low_rank_update(down: Tensor, up: Tensor, scaling: float) -> Tensor:
-    """Return the update of the weight ``[out, in]`` by the two matrices, in at least float32."""
+def _merged(weight: Tensor, down: Tensor, up: Tensor, scaling: float) -> Tensor:
+    """Return the updated weight in its dtype, computed in at least float32."""
     dtype = _at_least_float32(up.dtype)
-    return scaling * (up.detach().to(dtype) @ down.detach().to(dtype))
-
-
-def added(weight: Tensor, update: Tensor) -> Tensor:
-    """Return the sum in the weight's dtype."""
-    return (weight.detach() + update).to(weight.dtype)  # added in the wider dtype
+    update = scaling * (up.detach().to(dtype) @ down.detach().to(dtype))
+    return (weight.detach() + update).to(weight.dtype)
 
 
 def _updated(weight: Tensor, down: Tensor, up: Tensor, scaling: float) -> Tensor:

@@ -82,11 +82,11 @@ class ArtefactSpec:
 
 @dataclass(frozen=True)
 class Artefact:
-    """An existing artefact, with its deviations (see ``Prepared``) for the metric it was exported with."""
+    """An existing artefact, with its deviations from torch for the metric it was exported with."""
 
     folder: Path
-    deviation: float | None
-    states: float
+    deviation: float | None  # largest of an uncalibrated probe score; ``None`` without statistics
+    states: float  # largest of a hidden state, relative to the largest state
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -109,17 +109,6 @@ _RUNNERS: WeakValueDictionary[tuple[object, ...], ArtefactRunner] = WeakValueDic
 _RUNNERS_LOCK = new_lock()
 
 
-class Prepared(NamedTuple):
-    """A back-end prepared for one metric."""
-
-    runner: EncoderRunner
-    deviation: float | None
-    """Largest deviation from torch of an uncalibrated probe score; ``None`` without statistics."""
-    states: float | None
-    """Largest deviation of a hidden state relative to the largest; ``None`` without an exported graph."""
-    made: Artefact | None = None  # the artefact, with the deviations measured at export
-
-
 @lasting()
 def set_backend(metric: SegmentMetric, backend: str, precision: str, checkpoint: Path | None = None) -> float | None:
     """Run a metric's encoder with a back-end; return the deviation of probe scores from torch, if it can score."""
@@ -136,16 +125,15 @@ def set_backend(metric: SegmentMetric, backend: str, precision: str, checkpoint:
     else:
         runner = CompiledRunner(encoder.graph())
     deviation = _deviation(metric, encoder, runner, None if artefact is None else artefact.folder)
-    states = artefact.states if artefact is not None else None
-    if deviation is None:
-        states = probe_states(metric, encoder, runner)
-    _check(Prepared(runner, deviation, states, artefact), backend, precision)
+    states = None if artefact is None else artefact.states
+    states = probe_states(metric, encoder, runner) if deviation is None else states
+    _check(backend, precision, deviation, states, artefact)
     encoder.run_with(runner)
     return deviation
 
 
 @lasting()
-def prepare(metric: SegmentMetric, backend: str, precision: str, folder: Path) -> Prepared:
+def prepare(metric: SegmentMetric, backend: str, precision: str, folder: Path) -> Artefact:
     """Export an artefact into a checkpoint."""
     encoder = _encoder(metric, backend)
     encoder.run_with(None)
@@ -156,9 +144,9 @@ def prepare(metric: SegmentMetric, backend: str, precision: str, folder: Path) -
     target.mkdir(parents=True)
     artefacts.write(spec, target, functools.partial(_fill, metric, spec))
     artefact = artefacts.read_back(target, spec)
-    prepared = Prepared(_runner(artefact, spec, precision), artefact.deviation, artefact.states, artefact)
-    _check(prepared, backend, precision)
-    return prepared
+    _runner(artefact, spec, precision)  # raises if the graph cannot be read
+    _check(backend, precision, artefact.deviation, artefact.states, artefact)
+    return artefact
 
 
 def _encoder(metric: SegmentMetric, backend: str) -> RunnableEncoder:
@@ -329,11 +317,11 @@ def _torch_states(encoder: RunnableEncoder, sides: Sequence[TokenBatch], place: 
     return states
 
 
-def _check(prepared: Prepared, backend: str, precision: str) -> None:
+def _check(backend: str, precision: str, deviation: float | None, states: float | None, made: Artefact | None) -> None:
     """Raise an error if a back-end deviates too far, in hidden states if the metric cannot score yet."""
-    not_finite = prepared.states is not None and not math.isfinite(prepared.states)
-    measured = prepared.states if prepared.deviation is None or not_finite else prepared.deviation
-    bound = COARSE_STATES if prepared.deviation is None else COARSE_BOUND
+    not_finite = states is not None and not math.isfinite(states)
+    measured = states if deviation is None or not_finite else deviation
+    bound = COARSE_STATES if deviation is None else COARSE_BOUND
     bound = EXACT_BOUND if precision == "exact" else bound
     if measured is None or measured <= bound:
         return
@@ -341,10 +329,10 @@ def _check(prepared: Prepared, backend: str, precision: str) -> None:
     if precision == "exact":
         aim, alternatives = f"exact to {bound:g}", "'fast' or 'auto'"
     rebuild = ""
-    if prepared.made is not None:
-        initial = prepared.made.states if prepared.made.deviation is None else prepared.made.deviation
+    if made is not None:
+        initial = made.states if made.deviation is None else made.deviation
         # If it deviated as much at export, exporting again does not help.
-        rebuild = f"remove {prepared.made.folder} to have it made again, or " if initial <= bound else ""
+        rebuild = f"remove {made.folder} to have it made again, or " if initial <= bound else ""
     raise BackendError(
         f"Expected backend {backend!r} to be {aim}, but on the probe pairs it deviates from torch by {measured:.1e}: "
         f"{rebuild}set backend='torch', or precision={alternatives}."
