@@ -282,6 +282,7 @@ def probe(browse, tmp_path) -> Iterator[Callable[..., dict]]:
         window.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
         (tmp_path / "page.html").write_text(page, encoding="utf-8")
         window.get((tmp_path / "page.html").as_uri())
+        window.execute_async_script(LAID_OUT)
         return window
 
     def run(page: str, script: str = "", **how: bool) -> dict:
@@ -296,6 +297,13 @@ def probe(browse, tmp_path) -> Iterator[Callable[..., dict]]:
     window.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     window.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
+
+LAID_OUT = """
+const end = arguments[0], ready = () => document.readyState === "complete" && document.body.childElementCount > 0;
+const look = () => ready() ? requestAnimationFrame(() => requestAnimationFrame(() => end())) : setTimeout(look, 20);
+look();
+"""
+"""Waits until the page is there to be printed: on a busy machine it is still empty when its address is."""
 
 PROBE = """
 const end = arguments[0], needed = () => document.documentElement.scrollWidth;

@@ -26,7 +26,7 @@ LONG = "a-name-without-any-space-in-it-" * 8
 
 def test_the_console_is_listened_to(probe):
     with pytest.raises(AssertionError, match="on purpose"):
-        probe("<script>throw new Error('on purpose')</script>")
+        probe("<p>Loud.</p><script>throw new Error('on purpose')</script>")
 
 
 def test_dark_where_that_is_preferred(probe, evaluated, explained):
