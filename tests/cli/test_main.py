@@ -153,16 +153,6 @@ def test_another_device_than_the_processor_is_said_once(
     assert [line for line in ended.err.splitlines() if "computes on" in line] == said
 
 
-def test_an_interruption_is_130(run, monkeypatch):
-    from textmover.cli.commands import list_metrics as listing
-
-    def interrupted(_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(listing, "run", interrupted)
-    assert run("list") == (130, "", "textmover: interrupted\n")
-
-
 @pytest.mark.parametrize(("option", "code"), [((), 0), (("--fail-on", "major"), 2)])
 def test_a_reader_that_stops_does_not_pass_a_check(monkeypatch, capsys, option, code):
     from textmover.cli.commands import errors

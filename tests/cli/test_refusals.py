@@ -334,7 +334,7 @@ CASES = {
         --field temperature=0.1,-1 | Expected `temperature` to be a finite number above 0, but got -1.
         --field temperature=warm | Expected `temperature` to be a finite number above 0, but got 'warm'.
         --field temperature=[1 | expected a number, true, false or null, but got '[1'
-        --field layer=9 | Expected `layer` to be between 0 and 3
+        --field layer=1,9 | Expected `layer` to be between 0 and 3
         --field centering=none,median | Expected `centering` to be one of
         --field hypothesis_penalty=0.1,inf | matching='twmd' reads, but got `hypothesis_penalty`, which lazy-emd reads
         --field matching=twmd,bertscore --field temperature=0.1 | matching='bertscore' reads, but got `temperature`

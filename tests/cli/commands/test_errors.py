@@ -42,28 +42,6 @@ def test_two_texts_are_marked(run, metric, planned):
     assert run("errors", "a kitten sits", "a cat sits", *metric, "--quiet").silent().out == ended.out
 
 
-def test_marks_made_before_an_interruption_are_kept(run, metric, texts, planned, monkeypatch, tmp_path):
-    path, marks = tmp_path / "o.jsonl", marking.mark_fitted
-    run("errors", "-i", *texts, *metric, "--output", path).ok()
-    before = path.read_text().splitlines()
-    path.unlink()
-    calls = iter([marks, marks])
-
-    def interrupted(*given, **options):
-        if (mark := next(calls, None)) is None:
-            raise KeyboardInterrupt
-        return mark(*given, **options)
-
-    monkeypatch.setattr(marking, "mark_fitted", interrupted)
-    monkeypatch.setattr("textmover.cli.commands.errors.CHUNK", 1)
-    ended = run("errors", "-i", *texts, *metric, "--output", "o.jsonl")
-    said = "textmover: interrupted: 2 finished shards are kept in o.jsonl.parts, continue with --resume\n"
-    assert (ended.code, ended.err) == (130, said)
-    kept = (tmp_path / "o.jsonl.parts").glob("0*.jsonl")
-    assert [path.read_text().removesuffix("\n") for path in sorted(kept)] == before[:2]
-    assert not path.exists()
-
-
 ROWS = ["a\tb\th\tr", "x\tx\tthe red cat\tthe red dog", "y\ty\told cat\told dog"]
 
 
@@ -188,10 +166,12 @@ def test_marks_from_sources_alone_are_called_unreliable(run, write, tiny_multili
     assert said not in run("errors", *texts, *options, "--quiet").ok().err
 
 
-def test_a_metric_that_matches_no_words_is_refused(run, embedded):
-    ended = run("errors", "a cat", "the cat", "--model", "rome")
-    assert "a transport metric to mark errors, but got a RomeMetric" in ended.complaint()
-    assert "errors" not in json.loads(run("explain", "A cat sat.", "A cat.", "--model", "rome", "--format", "json").out)
+def test_a_metric_that_matches_no_words_is_refused(run, tiny_encoder):
+    rome = ("--model", "rome", "--encoder", tiny_encoder, "--parser", "none", "--features", "semantic")
+    rome += ("--scorer", "mean", "--weights", "uniform")
+    said = run("errors", "a cat", "the cat", *rome).complaint()
+    assert "a transport metric to mark errors, but got a RomeMetric" in said
+    assert "errors" not in json.loads(run("explain", "A cat sat.", "A cat.", *rome, "--format", "json").ok().out)
 
 
 def test_no_control_character_reaches_a_terminal(run, metric, planned):
