@@ -74,14 +74,6 @@ def test_a_text_and_itself_word_by_word_except_as_printed():
     assert (scores == 0).all()
 
 
-def test_scores_by_hand():
-    similarity = torch.full((1, 2, 4), 0.5, dtype=torch.float64)
-    masks = torch.ones(1, 2, dtype=torch.bool), torch.ones(1, 4, dtype=torch.bool)
-    near, literal = (alignment_scores(similarity, *masks, position=one)[0] for one in ("near", "literal"))
-    torch.testing.assert_close(near[1], 0.5 * torch.tensor([0.5, 0.75, 1.0, 0.75]).double())
-    torch.testing.assert_close(literal[1], 0.5 * torch.tensor([6, 4, 2, 0]).double() / 8)
-
-
 # --- the hard constraint ----------------------------------------------------------------------------------------------
 
 
