@@ -75,8 +75,6 @@ CASES = {
         --resume | --resume together with --output
         --format parquet | --format parquet together with --output
         --output x.parquet.gz | leave .gz out
-        --output s.xml | end in .txt, .json, .jsonl, .tsv, .csv, .parquet, .ndjson, but got s.xml: rename it
-        --output s.docx | but got s.docx: rename it
         --output s.xml.gz | but got s.xml.gz
         --output x.tsv --only-mean | text or json, but got tsv
         --output x/ --format tsv | Parquet in the folder
@@ -144,9 +142,6 @@ CASES = {
     "compare --hypotheses h.txt short.txt --references r.txt": """
         --names A | 2 names, one for each system, but got 1
         --names A A | tell the systems apart
-        --output new.html --format text | to end in .txt with --format text, but got new.html: rename it, or remove
-        --output new.csv | .txt, .json, .tex, .html, .htm, but got new.csv: rename it.
-        --output new.csv --format json | to end in .json with --format json, but got new.csv: rename it.
         --split x | that has splits, such as hub:owner/name, but got h.txt: leave it out
         --lower-is-better | together with --scores
         --score-columns a | together with --scores""",
@@ -171,7 +166,6 @@ CASES = {
         --scores long.csv --system-column system | together with --data alone
         --scores wide.csv --score-column a | together with --data and --system-column
         --scores wide.csv --group a | together with --data and --system-column
-        --scores wide.csv --output x.xml | .txt, .json, .tex, .csv, .html, .htm, but got x.xml: rename it.
         --scores wide.csv --score-columns a | those of a alone
         --hypotheses empty.txt h.txt --references r.txt | empty.txt to hold text
         --hypotheses h.txt three.txt --references r.txt | the same number of lines""",
@@ -242,7 +236,6 @@ CASES = {
         --fail-on bad | Expected --fail-on to be one of minor, major, critical, but got bad
         --least-confidence 2 | `--least-confidence` to be from 0 to 1, but got 2
         --least-confidence nan | --least-confidence to be a finite number
-        --output a.csv | .txt, .jsonl, .ndjson, .tsv, .html
         --output . | got the folder
         --encoder encoder --output /dev/full --format html | No space left
         --encoder encoder --model twmd --sources c | sources
@@ -267,7 +260,6 @@ CASES = {
         --weights-column id | a list of numbers in column 'id'
         --references-column candidates --include-self | `--include-self` only where
         --include-self --no-include-self | Expected `--include-self` or `--no-include-self`, but got both: leave one out
-        --no-include-self --include-self | Expected `--include-self` or `--no-include-self`, but got both
         --output samples.jsonl | to be a new file
         --output . | but got the folder
         --output choices.csv | end in .txt, .jsonl, .tsv, .ndjson, but got choices.csv: rename it.""",
@@ -303,7 +295,6 @@ CASES = {
         --model . | config.json
         --encoder no-such-encoder | no folder
         --output ratings.tsv | got the input ratings.tsv
-        --output s.xml | Expected `--output` to end in .tsv, but got s.xml: rename it
         --encoder encoder --model twmd --model twmd | Expected each metric once, but got 'twmd' twice
         --model twmd --model sbert --precision auto | exact, fast or int8 for several models
         --model twmd --against chrf | Expected `--against` to be one of twmd for ratings, but got 'chrf'
@@ -334,7 +325,7 @@ CASES = {
         --field temperature=0.1,-1 | Expected `temperature` to be a finite number above 0, but got -1.
         --field temperature=warm | Expected `temperature` to be a finite number above 0, but got 'warm'.
         --field temperature=[1 | expected a number, true, false or null, but got '[1'
-        --field layer=9 | Expected `layer` to be between 0 and 3
+        --field layer=1,9 | Expected `layer` to be between 0 and 3
         --field centering=none,median | Expected `centering` to be one of
         --field hypothesis_penalty=0.1,inf | matching='twmd' reads, but got `hypothesis_penalty`, which lazy-emd reads
         --field matching=twmd,bertscore --field temperature=0.1 | matching='bertscore' reads, but got `temperature`
@@ -346,7 +337,6 @@ CASES = {
         --field alpha=0,1 --precision auto | Expected `--precision` to be exact, fast or int8, but got auto
         --field alpha=0,1 --score-column rating | set `--score-column`
         --field alpha=0,1 --output ratings.tsv | got the input ratings.tsv
-        --field alpha=0,1 --model trmwd | Did you mean 'trwmd'?
         --field alpha=0,1 --centering corpus | --fit-on FILE
         --field alpha=0,1 --centering corpus --fit-on gone.txt | gone.txt""",
     "search": "--seeds 1 4294967296 | Expected --seeds to be at most 4,294,967,295, but got 4294967296",
@@ -401,7 +391,6 @@ CASES = {
         --types passive | Expected --parser NAME for type passive
         --types substitute | Expected --neighbours ENCODER for type substitute
         --split test | Expected `--split` together with a data set that has splits … but got texts.txt: leave it out
-        -o out.csv | Expected `--output` to end in .tsv, .jsonl
         -o texts.txt --format tsv | but got the input texts.txt
         --parser none | Expected a parser, but got none: train one.
         --neighbours no/where | Expected `--neighbours` to be a folder or the name""",

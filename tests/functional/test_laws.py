@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tests.functional.transport_rules import INF, PENALTIES, RULES, TIGHT, assert_gradients
+from tests.functional.transport_rules import INF, MEASURES, PENALTIES, RULES, TIGHT, assert_gradients
 from torch import Tensor
 
 from textmover.functional import (
@@ -99,9 +99,9 @@ CASES: dict[str, Case] = {
     },
     **{
         f"unbalanced {pair}, {measure}, {name}": penalised(rule, measure, pair)
-        for pair in PENALTIES[:-1]
-        for measure in ("entropy", "product")
         for name, rule in RULES.items()
+        for measure in MEASURES
+        for pair in (PENALTIES[:-1] if rule is TIGHT else PENALTIES[:1])
     },
     "exact": Case(exact, mirrored=(), splits=True, shifts=True),
     **{f"partial {mass}": Case(partial(of_mass, mass), splits=True) for mass in (0.4, 1.0, 2.5)},
@@ -281,17 +281,14 @@ def test_an_empty_side_moves_nothing_with_finite_gradients(problem, case, dtype,
 
 
 @each_case
-def test_a_side_without_tokens_moves_nothing(problem, case):
+def test_a_side_without_tokens_or_a_batch_without_pairs_moves_nothing(problem, case):
     whole = problem(3)
-    for rows, columns in ((0, 5), (6, 0), (0, 0)):
-        a, b, row_mask, column_mask = (
-            tensor[:, :count] for tensor, count in zip(whole[1:], (rows, columns) * 2, strict=True)
-        )
-        similarity = whole.similarity[:, :rows, :columns].requires_grad_()
-        found = case(type(whole)(similarity, a, b, row_mask, column_mask))
+    for batch, rows, columns in ((3, 0, 5), (3, 6, 0), (3, 0, 0), (0, 6, 5)):
+        sides = (tensor[:batch, :count] for tensor, count in zip(whole[1:], (rows, columns) * 2, strict=True))
+        found = case(type(whole)(whole.similarity[:batch, :rows, :columns].requires_grad_(), *sides))
         assert all((value == 0).all() for value in found.values())
-        assert all(value.shape == (3,) for value in without_plan(found).values())
-        assert found.get("plan") is None or found["plan"].shape == (3, rows, columns)
+        assert all(value.shape == (batch,) for value in without_plan(found).values())
+        assert found.get("plan") is None or found["plan"].shape == (batch, rows, columns)
 
 
 @each_case

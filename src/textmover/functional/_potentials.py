@@ -190,7 +190,7 @@ def _converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[
     rows = torch.arange(len(gamma), device=gamma.device)
     working = torch.ones_like(rows, dtype=torch.bool)
     iterates = _Iterates(problem)
-    for step in range(1, max_iterations):
+    for step in range(1, max_iterations if len(gamma) else 1):
         reached, error = iterates.advance()
         done = working & (error <= tolerance)
         if bool(done.any()):

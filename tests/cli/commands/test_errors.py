@@ -166,10 +166,12 @@ def test_marks_from_sources_alone_are_called_unreliable(run, write, tiny_multili
     assert said not in run("errors", *texts, *options, "--quiet").ok().err
 
 
-def test_a_metric_that_matches_no_words_is_refused(run, embedded):
-    ended = run("errors", "a cat", "the cat", "--model", "rome")
-    assert "a transport metric to mark errors, but got a RomeMetric" in ended.complaint()
-    assert "errors" not in json.loads(run("explain", "A cat sat.", "A cat.", "--model", "rome", "--format", "json").out)
+def test_a_metric_that_matches_no_words_is_refused(run, tiny_encoder):
+    rome = ("--model", "rome", "--encoder", tiny_encoder, "--parser", "none", "--features", "semantic")
+    rome += ("--scorer", "mean", "--weights", "uniform")
+    said = run("errors", "a cat", "the cat", *rome).complaint()
+    assert "a transport metric to mark errors, but got a RomeMetric" in said
+    assert "errors" not in json.loads(run("explain", "A cat sat.", "A cat.", *rome, "--format", "json").ok().out)
 
 
 def test_no_control_character_reaches_a_terminal(run, metric, planned):

@@ -137,12 +137,6 @@ def test_the_table_of_scores_has_the_sources(run, write, tmp_path):
     assert (tmp_path / "again.tsv").read_text() == (tmp_path / "own.scores.tsv").read_text()
 
 
-def test_scores_in_a_column_need_no_model(run, write):
-    rows = ["hypothesis\treference\tscore\tbleu", *(f"a{one}\tb\t{one}\t{one * one}" for one in range(1, 6))]
-    ended = run("evaluate", "--data", write("own.tsv", rows), "--metric-column", "bleu").ok()
-    assert f"bleu: mean Pearson {correlations([1, 4, 9, 16, 25], [1, 2, 3, 4, 5]).pearson:.3f}" in ended.out
-
-
 def test_dimensions_and_levels_of_a_described_set(run, judged, write):
     lines = ["output\tgold\tfluent\ttrue\tdoc\tsystem\tmine"]
     lines += [f"x{d}{s}\ty\t{s}\t{(d * s) % 3}\td{d}\ts{s}\t{s + d / 10}" for d in range(4) for s in range(1, 5)]

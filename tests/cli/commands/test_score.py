@@ -91,11 +91,6 @@ def test_fields_of_several_values_are_separated_by_commas(run, texts, tiny_encod
     assert "acceptability" not in given
 
 
-def test_a_checkpoint_scores_as_the_preset_it_came_from(run, texts, checkpoint, expected):
-    told = json.loads(run("score", "-i", *texts, "--model", checkpoint, "--no-cache", "--format", "json").out)
-    np.testing.assert_allclose(told["scores"], expected.scores, rtol=0, atol=1e-6)
-
-
 # --- what goes in -----------------------------------------------------------------------------------------------------
 
 
@@ -204,15 +199,14 @@ def test_long_texts_are_cut_and_counted_or_an_error(run, refused, tiny_encoder, 
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
-def test_the_mean_and_its_standard_error_do_not_depend_on_shards_and_name_each_system(run, texts):
-    common = ("score", "-t", texts[0], texts[1], "-r", texts[1], "--model", "twmd")
+def test_the_mean_and_its_standard_error_do_not_depend_on_shards_and_name_each_system(run, texts, tiny_encoder):
+    common = ("score", "-t", texts[0], texts[1], "-r", texts[1], "--encoder", tiny_encoder)
     whole, cut = (run(*common, *more).ok().err for more in ((), ("--shard-size", 2)))
     means = cut.splitlines()[:2]
     assert means[0].startswith(f"Mean of {texts[0]}: 0.")
     assert means[1] == f"Mean of {texts[1]}: 1.0000 ± 0.0000 (standard error), 4 segments"
     assert cut == whole
-    lonely = run("score", "-t", texts[0], "-r", texts[1], "--model", "twmd", "--quiet").ok()
-    assert lonely.err == ""
+    assert run("score", "-t", texts[0], "-r", texts[1], "--encoder", tiny_encoder, "--quiet").ok().err == ""
 
 
 def test_kept_columns_stand_before_the_scores_and_belong_to_the_run(run, write, tmp_path, tiny_encoder):

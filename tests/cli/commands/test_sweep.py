@@ -137,12 +137,6 @@ def test_each_text_is_encoded_once_for_each_layer_as_long_as_there_is_room(run, 
             assert one["pearson"] == pytest.approx(other["pearson"], abs=1e-6)
 
 
-def test_layers_of_the_grid_are_checked_before_any_setting(refused, base, tmp_path):
-    said = refused("sweep", *base, "--field", "layer=1,99", "--no-figure")
-    assert "`layer` to be between 0 and 3" in said
-    assert not list(tmp_path.glob("*.sweep.tsv"))
-
-
 def test_statistics_are_fitted_once_for_all_settings_that_share_them(run, base, write, monkeypatch):
     fitted, fit = [], Scorer.fit
     monkeypatch.setattr(Scorer, "fit", lambda self, texts, names: fitted.extend(names) or fit(self, texts, names))

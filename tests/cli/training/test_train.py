@@ -152,13 +152,6 @@ def test_scores_of_a_teacher_that_do_not_fit_their_pairs_are_refused(number, wor
     assert words in refuse()
 
 
-def test_an_export_folder_with_other_files_is_refused_before_training(tmp_path, refuse):
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "thesis.txt").write_text("keep")
-    assert "holds other files" in refuse(export=str(tmp_path / "precious"))
-    assert (tmp_path / "precious" / "thesis.txt").exists()
-
-
 def test_a_folder_of_a_classifier_with_other_files_is_refused_before_training(tmp_path, refuse, tiny_encoder):
     sentences = write_sentences(tmp_path / "sentences.tsv", 60)
     (tmp_path / "metric-labels").mkdir()
@@ -192,6 +185,7 @@ OVERRIDES = "model__init_args__overrides__"
         ("", {"data__init_args__train": ["missing.tsv"]}, "missing.tsv"),
         ("", {"data__init_args__columns__score": "ratting"}, "ratting ratings.tsv"),
         ("", {"export": "ratings.tsv/below/a/file"}, "below"),
+        ("", {"export": "."}, "holds other files"),
         ("", {f"{OVERRIDES}encoder": "nobody/no-such-encoder"}, "folder cache hub Correct"),
         ("", {"model__init_args__metric": "twmb"}, "twmd"),
         ("", {f"{OVERRIDES}temprature": 0.1}, "`temperature`"),

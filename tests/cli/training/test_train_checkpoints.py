@@ -223,14 +223,14 @@ def test_relative_checkpoints_follow_the_root_of_each_run(tmp_path, config, monk
     monkeypatch.chdir(tmp_path)
     for callback in config["trainer"]["callbacks"]:
         callback["init_args"]["dirpath"] = "checkpoints"
-    config["trainer"] |= {"default_root_dir": "runs/one", "logger": False, "limit_train_batches": 5}
-    file = write_recipe(tmp_path / "recipe.yaml", config)
-    for number, root in enumerate(("runs/one", "runs/two")):
-        told = ["--trainer.default_root_dir", root, "--export", f"{root}/metric", "--seed_everything", str(number)]
-        assert train(["fit", "--config", str(file), *told]) == 0
+    config["trainer"] |= {"default_root_dir": "runs/one", "logger": False, "limit_train_batches": 1}
+    config["trainer"]["callbacks"][1]["init_args"]["every_n_train_steps"] = 1
+    file = write_recipe(tmp_path / "recipe.yaml", {**config, "export": None})
+    for root in ("runs/one", "runs/two"):
+        assert train(["fit", "--config", str(file), "--trainer.default_root_dir", root]) == 0
         assert sorted(one.name for one in Path(root, "checkpoints").iterdir()) == ["best.ckpt", "resume.ckpt"]
     config["trainer"]["callbacks"][0]["init_args"]["dirpath"] = "runs/one/kept"  # below the root already
-    assert train(["fit", "--config", str(write_recipe(file, config)), "--trainer.max_epochs", "1"]) == 0
+    assert train(["fit", "--config", str(write_recipe(file, {**config, "export": None}))]) == 0
     assert Path("runs/one/kept/best.ckpt").is_file()
     assert not Path("checkpoints").exists()
 
@@ -245,6 +245,7 @@ def test_no_run_exports_the_best_weights_of_another(tmp_path, config, refused, m
         return original(self)
 
     monkeypatch.setattr(RatingsModule, "on_train_end", on_train_end)
+    config["trainer"]["limit_train_batches"] = 2
     said = refused("fit", "--config", write_recipe(tmp_path / "recipe.yaml", config))
     assert "best.ckpt to hold weights of this run, but another run has overwritten it" in said
     assert not (tmp_path / "metric").exists()
