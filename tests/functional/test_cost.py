@@ -37,6 +37,17 @@ def test_unit_vectors_have_the_right_gradient():
     assert gradcheck(unit_vectors, draw(3, 4).requires_grad_())
 
 
+def test_similarity_is_one_minus_the_cosine_distance():
+    x, y = draw(3, 4, 5), draw(3, 6, 5).flip(0)
+    found = pairwise_similarity(unit_vectors(x), unit_vectors(y))
+    expected = np.stack([1 - cdist(one, other, "cosine") for one, other in zip(x, y, strict=True)])
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+
+
+def test_similarity_has_the_right_gradient():
+    assert gradcheck(pairwise_similarity, (draw(2, 3, 4).requires_grad_(), draw(2, 2, 4).requires_grad_()))
+
+
 def costs(x: torch.Tensor, y: torch.Tensor, kind: str) -> torch.Tensor:
     return pairwise_cost(x, y, pairwise_similarity(x, y), kind)
 

@@ -103,6 +103,12 @@ def test_only_the_proportions_of_the_weights_matter(costs):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-15)
 
 
+def test_a_text_is_at_no_distance_from_itself(problem):
+    x = torch.nn.functional.normalize(problem(3, 6, 8).similarity, dim=-1)
+    cost, weights = (x[:, :, None] - x[:, None]).norm(dim=-1), problem(3).a
+    assert (exact_transport(cost, weights, weights).transport.abs() < 1e-15).all()
+
+
 @pytest.mark.parametrize("shape", [(1, 4), (4, 1), (1, 1)], ids=str)
 def test_one_token_on_a_side_has_one_plan(costs, shape):
     cost, a, b, *_ = costs(3, *shape)
@@ -126,11 +132,22 @@ def test_tokens_without_weight_get_no_gradient(costs):
         assert (leaf.grad[~mask] == 0).all()
 
 
+def test_no_problem_at_all():
+    found = exact_transport(torch.zeros(0, 2, 3), torch.zeros(0, 2), torch.zeros(0, 3))
+    assert [tuple(value.shape) for value in found] == [(0, 2, 3), (0,), (0,)]
+
+
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 5, 2)], ids=str)
+def test_gradients_of_cost_and_weights(costs, shape):
+    given = costs(*shape)
+    assert gradcheck(lambda *inputs: exact_transport(*inputs).transport, [one.requires_grad_() for one in given[:3]])
+
+
 def test_gradients_with_padding_and_weights_of_zero(costs):
-    cost, a, b, *_ = costs(2, 3, 4, ragged=True)
+    cost, a, b, *_ = costs(4, 4, 5, ragged=True)
     rows, columns = a > 0, b > 0
     columns[0, 1] = False
 

@@ -32,6 +32,14 @@ def test_values_of_the_authors_code(case):
     assert [value.item() for value in found[:3]] == pytest.approx(case["bertscore_rpf"], abs=1e-9)
 
 
+def test_a_permutation_matches_perfectly():
+    order = torch.tensor([2, 0, 3, 1])
+    quarter = torch.full((1, 4), 0.25)
+    found = greedy_matching(torch.eye(4)[order][None], quarter, quarter, quarter > 0, quarter > 0, with_plan=True)
+    assert [value.item() for value in found[:3]] == [1, 1, 1]
+    assert torch.equal(found.plan, torch.eye(4)[order][None] / 4)
+
+
 def test_a_token_of_weight_zero_is_matched_where_its_mask_is_true():
     similarity = torch.tensor([[[0.9, 0.1]]])
     a, b = torch.ones(1, 1), torch.tensor([[0.0, 1.0]])

@@ -204,6 +204,28 @@ def test_equal_layers_give_that_vector(kernel):
     torch.testing.assert_close(routing(layer.expand(5, -1, -1), kernel=kernel), layer[0], rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-5])
+def test_a_token_does_not_depend_on_its_batch_mates(kernel, tolerance):
+    slow, quick = unit_layers(tokens=6, spread=3.0), unit_layers(1, tokens=6).expand(5, -1, -1)
+    layers = torch.stack([slow, quick], dim=1)  # [layers, 2, 6, D]
+    found = routing(layers, kernel=kernel, tolerance=tolerance, max_iterations=50)
+    for row in range(2):
+        for token in range(6):
+            alone = routing(layers[:, row, token], kernel=kernel, tolerance=tolerance, max_iterations=50)
+            torch.testing.assert_close(found[row, token], alone, rtol=0, atol=1e-14)
+
+
+def test_an_outlying_layer_loses_weight():
+    layers = torch.tensor([[1.0, 0.0], [0.8, 0.6], [-0.6, -0.8]], dtype=torch.float64)
+    mean = layers.mean(0)
+    for kernel in KERNELS:
+        found = routing(layers, kernel=kernel)
+        assert (found @ layers[2]).item() < (mean @ layers[2]).item()
+    # The third layer is beyond the reach of this kernel from the first step on.
+    assert routing(layers, kernel="epanechnikov", max_iterations=1).tolist() == pytest.approx([0.9, 0.3])
+
+
 def test_no_layer_within_reach_leaves_the_mean():
     layers = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], requires_grad=True)
     found = routing(layers, kernel="epanechnikov")
@@ -231,7 +253,7 @@ def test_a_step_of_zero_leaves_all_layers_equally_close():
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_gradients_of_routing(kernel):
-    layers = unit_layers(3, 2, 3, spread=0.5).requires_grad_()
+    layers = unit_layers(3, 2, 4, spread=0.5).requires_grad_()
     assert gradcheck(lambda given: routing(given, kernel=kernel, tolerance=0.0, max_iterations=4), layers)
 
 

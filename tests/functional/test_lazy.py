@@ -113,7 +113,7 @@ def test_it_is_the_transport_of_the_unbalanced_problem(costs, penalties, measure
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["reference", "hypothesis"])
-@pytest.mark.parametrize("other", [0.02, INF])
+@pytest.mark.parametrize("other", [0.02, 0.31, INF])
 def test_a_growing_penalty_moves_more_mass_and_draws_its_side_to_the_weights(costs, side, other):
     given = costs()
     weights = given[1 + side]

@@ -1,9 +1,10 @@
-"""The contrastive loss against sentence-transformers and loops, and texts that occur twice."""
+"""The contrastive loss against cross entropies, sentence-transformers and loops, and texts that occur twice."""
 
 import math
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from textmover.functional.losses import contrastive_loss, shared_texts
 from textmover.types import InputError
@@ -27,6 +28,14 @@ def by_hand(similarities, temperature, positives, exclude):
     return lost / count
 
 
+@pytest.mark.parametrize("temperature", [0.05, 1.0])
+def test_of_distinct_texts_it_is_the_mean_of_two_cross_entropies(temperature):
+    similarities = draw()
+    logits, own = similarities / temperature, torch.arange(len(similarities))
+    expected = (cross_entropy(logits, own) + cross_entropy(logits.T, own)) / 2
+    torch.testing.assert_close(contrastive_loss(similarities, temperature), expected, rtol=1e-12, atol=0)
+
+
 def test_of_distinct_texts_it_is_that_of_sentence_transformers():
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
@@ -45,6 +54,16 @@ def test_masks_do_what_the_formula_says():
     positives[0, 3] = positives[4, 1] = exclude[0, 1] = exclude[2, 5] = exclude[1, 1] = True
     found = contrastive_loss(similarities, 0.3, positives, exclude)
     assert found.item() == pytest.approx(by_hand(similarities, 0.3, positives, exclude), rel=1e-12)
+
+
+def test_a_text_that_occurs_twice_is_no_negative():
+    similarities = draw().requires_grad_()
+    exclude = shared_texts(torch.tensor([0, 2, 4, 6, 0, 10]), torch.tensor([1, 3, 5, 7, 9, 11]))
+    (slope,) = torch.autograd.grad(contrastive_loss(similarities, exclude=exclude), similarities)
+    assert slope[0, 4] == slope[4, 0] == 0
+    pushed = ~exclude
+    assert (slope[pushed] > 0).all()
+    assert (slope.diagonal() < 0).all()
 
 
 def test_shared_texts_are_found_on_either_side():

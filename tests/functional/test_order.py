@@ -53,6 +53,15 @@ def test_counted_by_hand():
     assert of_matches([2], 3) == 1  # two chunks for one token, bounded
 
 
+def test_of_equally_large_masses_the_nearest_to_the_previous_match_is_taken():
+    plan = torch.tensor([[[0, 0, 1, 0, 0], [1, 0, 0, 1, 0], [0, 0, 0, 0, 1]]]) / 3
+    assert fragmentation(plan, uniform(3)).item() == pytest.approx(2 / 3)  # 2, 3, 4
+    equally_near = torch.tensor([[[0, 0, 1, 0, 0], [0, 1, 0, 1, 0], [0, 0, 0, 0, 1]]]) / 3
+    assert fragmentation(equally_near, uniform(3)).item() == 1  # 2, 1, 4; the later one would make it 2, 3, 4
+    spread = torch.full((1, 4, 4), 1 / 16)
+    assert fragmentation(spread, uniform(4)).item() == 1  # all stay at 0
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rounding_does_not_break_a_tie(dtype):
     plan = torch.tensor([[[1, 0, 0], [1, 1, 0], [0, 1, 1]]], dtype=dtype) / 3
@@ -63,12 +72,27 @@ def test_rounding_does_not_break_a_tie(dtype):
     assert fragmentation(clear, uniform(3)).item() == pytest.approx(1 / 3)
 
 
+def test_rows_without_weight_or_mass_are_passed_over():
+    plan = torch.zeros(1, 5, 3)
+    plan[0, [0, 2, 4], [0, 1, 2]] = 1 / 3
+    plan[0, 1] = torch.tensor([0.0, 0.0, 9.0])  # no weight
+    a = torch.tensor([[1 / 3, 0, 1 / 3, 0.1, 1 / 3]])  # row 3 has weight and no mass
+    assert fragmentation(plan, a).item() == pytest.approx(1 / 3)
+
+
 def test_positions_without_weight_separate_nothing():
     plan = torch.zeros(1, 3, 5)
     plan[0, [0, 1, 2], [1, 3, 4]] = 1 / 3
     b = torch.tensor([[0.0, 1.0, 0.0, 1.0, 1.0]])
     assert fragmentation(plan, uniform(3), b).item() == pytest.approx(1 / 3)
     assert fragmentation(plan, uniform(3)).item() == 1
+
+
+def test_padding_moves_nothing():
+    generator = torch.Generator().manual_seed(0)
+    plan, a = torch.rand(6, 5, 4, generator=generator), torch.rand(6, 5, generator=generator)
+    padded = torch.nn.functional.pad(plan, (0, 3, 0, 2))
+    assert torch.equal(fragmentation(padded, torch.nn.functional.pad(a, (0, 2))), fragmentation(plan, a))
 
 
 def test_the_size_of_the_masses_does_not_matter():

@@ -96,11 +96,24 @@ def test_a_scale_and_a_shift_of_the_cost_and_a_scale_of_the_weights(problem):
     torch.testing.assert_close(scaled.work, 5 * plain.work, rtol=0, atol=1e-12)
 
 
-def test_batch_mates_of_other_masses_change_nothing(problem):
+def test_padding_and_batch_mates_change_nothing(problem):
     given = costs(problem, ragged=True)
     mixed = given._replace(b=given.b * torch.tensor([1.0, 2.5, 4.0, 0.1])[:, None])  # one of them is balanced
+    expected = partial_transport(*mixed[:3])
+    padded = partial_transport(*mixed.padded(3, 2, fill=-5.0)[:3])
+    torch.testing.assert_close(padded.emd, expected.emd, rtol=0, atol=1e-14)
+    assert (padded.plan[:, 6:] == 0).all()
+    assert (padded.plan[:, :, 5:] == 0).all()
     alone = torch.cat([partial_transport(*single[:3]).emd for single in mixed.singles()])
-    torch.testing.assert_close(partial_transport(*mixed[:3]).emd, alone, rtol=0, atol=1e-14)
+    torch.testing.assert_close(alone, expected.emd, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3), (2, 0, 3), (2, 0, 0)], ids=str)
+def test_no_problem_or_no_word_at_all(shape):
+    batch, rows, columns = shape
+    found = partial_transport(torch.zeros(shape), torch.zeros(batch, rows), torch.ones(batch, columns))
+    assert found.plan.shape == shape
+    assert found.emd.tolist() == [0.0] * batch
 
 
 # --- gradients and types ----------------------------------------------------------------------------------------------
@@ -114,6 +127,13 @@ def test_gradients_of_cost_and_weights(problem, mass):
 
     for single in costs(problem, 2, 3, 4, mass=mass).singles():
         assert_gradients(values, single[:3])
+
+
+def test_the_gradient_of_the_cost_is_the_plan(problem):
+    cost, a, b, *_ = costs(problem, 4, 6, 6)
+    found = partial_transport(cost.requires_grad_(), a, b)
+    (slope,) = torch.autograd.grad(found.work.sum(), cost)
+    torch.testing.assert_close(slope, found.plan, rtol=0, atol=1e-14)
 
 
 # --- bad arguments ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import numpy as np
 import ot
 import pytest
 import torch
-from tests.functional.transport_rules import TIGHT, each_stored, problem_of
+from tests.functional.transport_rules import TIGHT, each_rule, each_stored, problem_of
 
 from textmover.functional import _potentials as _scaling
 from textmover.functional import sinkhorn
@@ -28,6 +28,12 @@ def test_plan_of_pot(costs, epsilon):
         expected = ot.sinkhorn(a, b, cost, epsilon, method="sinkhorn_log", numItermax=100_000, stopThr=1e-14)
         np.testing.assert_allclose(found.plan[row], expected, rtol=0, atol=1e-11)
     assert found.converged.all()
+
+
+def test_large_epsilon_gives_the_product_plan(costs):
+    given = costs()
+    product = given.a[:, :, None] * given.b[:, None, :]
+    torch.testing.assert_close(sinkhorn(*given[:3], 1e9, iterations=1).plan, product, rtol=0, atol=1e-9)
 
 
 # --- what the result says ---------------------------------------------------------------------------------------------
@@ -68,7 +74,26 @@ def test_problems_that_converge_at_different_speeds_do_not_touch_each_other(cost
         torch.testing.assert_close(getattr(together, name), expected, rtol=0, atol=1e-14)
 
 
+@each_rule
+def test_one_token_has_one_plan(rule):
+    cost, a, b = (torch.tensor(values, dtype=torch.float64) for values in ([[[1.0, 3.0]]], [[1.0]], [[0.2, 0.8]]))
+    found = sinkhorn(cost, a, b, 0.1, **rule)
+    torch.testing.assert_close(found.plan, b[:, None, :], rtol=0, atol=1e-14)
+    assert found.transport.item() == pytest.approx(2.6, abs=1e-14)
+
+
 # --- gradients --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3])
+def test_implicit_gradient_of_epsilon_is_the_finite_difference(costs, epsilon):
+    given, step = costs(), 1e-4 * epsilon
+    at = torch.tensor(epsilon, dtype=torch.float64, requires_grad=True)
+    found, above, below = (sinkhorn(*given[:3], one, **TIGHT) for one in (at, epsilon + step, epsilon - step))
+    for name in ("transport", "objective"):
+        (slope,) = torch.autograd.grad(getattr(found, name).sum(), at, retain_graph=True)
+        expected = (getattr(above, name) - getattr(below, name)).sum() / (2 * step)
+        assert slope.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
 def test_implicit_gradients_in_float32_are_close_to_float64(costs):

@@ -187,6 +187,13 @@ def test_words_are_means_of_their_pieces_that_take_part(shift):
     assert found.mask.shape == units.mask.shape
 
 
+def test_pieces_whose_first_takes_no_part_do_not_join_the_word_before():
+    units = Units(torch.eye(4)[None], torch.tensor([[True, True, False, True]]), torch.ones(1, 4))
+    found = words(units, torch.tensor([[True, False, True, False]]))
+    assert found.mask.tolist() == [[True, True, False, False]]
+    assert found.vectors[0, :2].tolist() == [[0.5, 0.5, 0, 0], [0, 0, 0, 1]]
+
+
 def test_gradients_of_words():
     units = make_units(dimensions=2)
     starts = torch.tensor(STARTS[:5], dtype=torch.bool)

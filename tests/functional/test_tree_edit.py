@@ -69,7 +69,7 @@ def cost_of(mapping, change, delete, insert):
     return sum(change[pair] for pair in mapping) + sum(delete[i] for i in gone) + sum(insert[j] for j in new)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(40))
 def test_the_cheapest_of_all_mappings(seed):
     generator = np.random.default_rng(seed)
     problem = random_problem(generator, *generator.integers(1, 6, size=2))
@@ -152,10 +152,26 @@ def test_equal_trees_are_at_0_and_map_to_themselves(seed):
     assert found.pairs.tolist() == [[node, node] for node in range(20)]
 
 
-def test_changes_without_end_leave_deletions_and_insertions_alone():
-    first, second = (random_tree(np.random.default_rng(size), size) for size in (17, 12))
-    found = tree_edit_mapping(first, second, np.full((17, 12), np.inf))
-    assert (found.distance, len(found.pairs)) == (17 + 12, 0)
+@pytest.mark.parametrize("seed", range(10))
+def test_sides_can_be_exchanged_with_their_costs(seed):
+    first, second, change, delete, insert = random_problem(np.random.default_rng(seed), 17, 12)
+    there = solve(tree_edit_distance, first, second, change, delete, insert)
+    assert solve(tree_edit_distance, second, first, change.T, insert, delete) == pytest.approx(there, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bounds(seed):
+    generator = np.random.default_rng(seed)
+    m, n = generator.integers(1, 20, size=2)
+    first, second = random_tree(generator, m), random_tree(generator, n)
+    change = generator.integers(0, 2, size=(m, n)).astype(float)
+    found = tree_edit_distance(first, second, change)
+    assert abs(m - n) <= found <= m + n - 1
+    assert found <= tree_edit_distance(first, second, np.ones((m, n)))
+    free, dear = np.zeros((m, n)), np.full((m, n), np.inf)
+    assert tree_edit_distance(first, second, free) >= abs(m - n)
+    assert tree_edit_distance(first, second, dear) == m + n
+    assert len(tree_edit_mapping(first, second, dear).pairs) == 0
 
 
 @pytest.mark.parametrize(("first", "second", "expected"), [([], [], 0.0), ([], [-1, 0], 2.0), ([-1, 0, 0], [], 3.0)])

@@ -4,15 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from tests.functional.transport_rules import (
-    INF,
-    PENALTIES,
-    TIGHT,
-    assert_gradients,
-    divergence,
-    each_measure,
-    each_pair,
-)
+from tests.functional.transport_rules import INF, RULES, TIGHT, assert_gradients, divergence, each_measure, each_pair
 from torch.autograd import gradgradcheck
 from torch.autograd.functional import hessian
 
@@ -34,15 +26,16 @@ def outputs(cost, log_a, log_b, *numbers, **options):
     return found.plan, *potentials, found.transport, found.objective
 
 
+@pytest.mark.parametrize("rule", [RULES["four iterations"], TIGHT], ids=["four iterations", "to a tolerance"])
 @each_measure
 @each_pair
-def test_gradients_of_cost_weights_epsilon_and_penalties(costs, measure, penalties):
+def test_gradients_of_cost_weights_epsilon_and_penalties(costs, rule, measure, penalties):
     *inputs, epsilon, row, column = differentiable(costs, penalties)
-    assert_gradients(partial(outputs, measure=measure, **TIGHT), inputs, (epsilon, row, column))
+    assert_gradients(partial(outputs, measure=measure, **rule), inputs, (epsilon, row, column))
 
 
 @each_measure
-@pytest.mark.parametrize("penalties", PENALTIES[::2], ids=str)
+@each_pair
 def test_second_derivatives_of_the_converged_solution(costs, measure, penalties):
     def values(*inputs):
         return torch.cat([one.flatten() for one in outputs(*inputs, measure=measure, **TIGHT)])
@@ -95,9 +88,8 @@ def test_implicit_gradients_are_those_of_many_unrolled_iterations(costs, measure
     torch.testing.assert_close(slopes, expected, rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("measure", "setting"), [("entropy", (0.009, 0.31, 0.23)), ("product", (0.05, 5.0, 0.01))], ids=str
-)
+@each_measure
+@pytest.mark.parametrize("setting", [(0.009, 0.31, 0.23), (0.05, 5.0, 0.01)], ids=str)
 def test_implicit_gradients_of_numbers_are_finite_differences(costs, measure, setting):
     given = costs()
 
@@ -133,7 +125,6 @@ def test_gradients_stay_right_where_penalties_are_all_but_infinite(costs, penalt
     cost = given.similarity.requires_grad_()
     hard, soft = (unbalanced_sinkhorn(cost, *given[1:3], 0.1, one, one, **TIGHT) for one in (INF, penalty))
     (expected,), (found,) = (torch.autograd.grad(result.transport.sum(), cost) for result in (hard, soft))
-    torch.testing.assert_close(soft.plan, hard.plan, rtol=0, atol=max(1 / penalty, 1e-8))
     torch.testing.assert_close(found, expected, rtol=0, atol=max(1 / penalty, 1e-8))
 
 
@@ -171,6 +162,6 @@ def test_memory_does_not_grow_with_iterations_where_a_tolerance_is_given(costs, 
     def kept(**rule) -> int:
         return saved_numbers(lambda: function(*given, **rule))
 
-    few, many = (kept(tolerance=1e-12, max_iterations=count) for count in (10, 100))
+    few, many = (kept(tolerance=1e-12, max_iterations=count) for count in (10, 500))
     assert few == many
-    assert kept(iterations=100) > 2 * many  # what it is compared with does grow
+    assert kept(iterations=500) > 10 * many  # what it is compared with does grow

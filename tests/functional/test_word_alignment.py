@@ -74,6 +74,14 @@ def test_a_text_and_itself_word_by_word_except_as_printed():
     assert (scores == 0).all()
 
 
+def test_scores_by_hand():
+    similarity = torch.full((1, 2, 4), 0.5, dtype=torch.float64)
+    masks = torch.ones(1, 2, dtype=torch.bool), torch.ones(1, 4, dtype=torch.bool)
+    near, literal = (alignment_scores(similarity, *masks, position=one)[0] for one in ("near", "literal"))
+    torch.testing.assert_close(near[1], 0.5 * torch.tensor([0.5, 0.75, 1.0, 0.75]).double())
+    torch.testing.assert_close(literal[1], 0.5 * torch.tensor([6, 4, 2, 0]).double() / 8)
+
+
 # --- the hard constraint ----------------------------------------------------------------------------------------------
 
 
@@ -116,6 +124,16 @@ def test_rounding_decides_no_tie():
     scores[1, 1, 0] += 1e-7
     assert scores[1, 1, 0] > scores[1, 0, 0]
     assert partners(hard_alignment(scores, both, both)).tolist() == [[0, 1], [0, 1]]
+
+
+def test_every_word_is_aligned_once_at_most_and_no_padding_is(problem):
+    given = problem(8, ragged=True)
+    found = hard_alignment(given.similarity, *sides(given))
+    assert (found.sum(dim=1) <= 1).all()
+    assert (found.sum(dim=2) <= 1).all()
+    assert not found[~(given.reference_mask[:, :, None] & given.hypothesis_mask[:, None])].any()
+    least = torch.minimum(given.reference_mask.sum(dim=1), given.hypothesis_mask.sum(dim=1))
+    assert (found.sum(dim=(1, 2)) == least).all()
 
 
 # --- distances --------------------------------------------------------------------------------------------------------
@@ -223,6 +241,12 @@ def test_the_closed_form_is_the_exact_transport(problem, masses):
     assert (expected.emd < 0.99).any()
     for one, other in zip(found[1:4], expected[1:4], strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("masses", [(1.0, 1.0), (1.0, 0.3)], ids=str)
+def test_the_plan_is_an_optimal_one(problem, masses):
+    distance, matched, a, b = aligned_problem(problem, 40, 9, 7, ragged=True, masses=masses)
+    found = aligned_transport(distance, matched, a, b)
     assert (found.plan >= 0).all()
     assert (found.plan.sum(dim=2) <= a + 1e-12).all()
     assert (found.plan.sum(dim=1) <= b + 1e-12).all()

@@ -18,9 +18,7 @@ RULES = {
 TIGHT = RULES["to a tolerance"]
 PENALTIES = [(0.23, 0.31), (INF, 0.3), (0.5, 0.0), (0.0, INF), (INF, INF)]
 
-each_rule = pytest.mark.parametrize(
-    "rule", [RULES["four iterations"], TIGHT], ids=["four iterations", "to a tolerance"]
-)
+each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 each_measure = pytest.mark.parametrize("measure", MEASURES)
 each_pair = pytest.mark.parametrize("penalties", PENALTIES, ids=str)
 
