@@ -91,6 +91,11 @@ def test_fields_of_several_values_are_separated_by_commas(run, texts, tiny_encod
     assert "acceptability" not in given
 
 
+def test_a_checkpoint_scores_as_the_preset_it_came_from(run, texts, checkpoint, expected):
+    told = json.loads(run("score", "-i", *texts, "--model", checkpoint, "--no-cache", "--format", "json").out)
+    np.testing.assert_allclose(told["scores"], expected.scores, rtol=0, atol=1e-6)
+
+
 # --- what goes in -----------------------------------------------------------------------------------------------------
 
 
