@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from textmover.explaining import word_matches
 from textmover.explaining.word_matches import unrelated_similarity
+from textmover.modules.score_deviation import probe_batches
 from textmover.scoring import Scorer
 
 UNLIKE = [
@@ -37,6 +39,18 @@ def test_the_floor_is_what_few_words_of_unrelated_sentences_reach(scorers):
         floors = {name: unrelated_similarity(scorer.metric) for name, scorer in scorers.items()}
     assert 0.3 < floors[None] < 0.5
     assert 0.2 < floors["bertscore-f1"] < 0.35
+
+
+def test_the_floor_is_computed_once_for_the_present_weights(tiny_metric, monkeypatch):
+    asked = []
+    monkeypatch.setattr(word_matches, "probe_batches", lambda metric: asked.append(1) or probe_batches(metric))
+    metric = tiny_metric()
+    with torch.no_grad():
+        first, again = unrelated_similarity(metric), unrelated_similarity(metric)
+        next(metric.encoder.parameters()).mul_(-3)
+        other = unrelated_similarity(metric)
+    assert first == again != other
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize("preset", ["twmd", "moverscore-wmd2", "sbert-pooled", "wordset-cka", "hmd-f1"])

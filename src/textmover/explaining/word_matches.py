@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -117,8 +118,18 @@ UNRELATED = 0.95
 """Quantile of the closeness of words in unrelated sentences that sets the floor."""
 
 
+_FLOORS: WeakKeyDictionary[MetricModel, tuple[str, float]] = WeakKeyDictionary()
+
+
 def unrelated_similarity(metric: MetricModel) -> float:
     """Return the cosine that one word in twenty reaches by chance between unrelated sentences with this encoder."""
+    signature = str(metric.signature)
+    if _FLOORS.get(metric, ("",))[0] != signature:  # once for all lines of a page
+        _FLOORS[metric] = signature, _unrelated_similarity(metric)
+    return _FLOORS[metric][1]
+
+
+def _unrelated_similarity(metric: MetricModel) -> float:
     vectors, counts = [], []
     for batch, role in zip(probe_batches(metric), ROLES, strict=True):
         features = metric.text_features(batch)
