@@ -151,7 +151,7 @@ def shared_with_training(
 
 
 def worth_a_warning(counts: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """Return the counts of affected and checked items of which enough are affected."""
+    """Return the overlaps that affect enough items: numbers of affected and of checked items by kind."""
     return {name: pair for name, pair in counts.items() if pair[0] > 0 and pair[0] >= WORTH_A_WARNING * pair[1]}
 
 
