@@ -119,12 +119,13 @@ UNRELATED = 0.95
 
 
 _FLOORS: WeakKeyDictionary[MetricModel, tuple[str, float]] = WeakKeyDictionary()
+"""Signature and floor of each metric; the floor holds as long as the signature does."""
 
 
 def unrelated_similarity(metric: MetricModel) -> float:
     """Return the cosine that one word in twenty reaches by chance between unrelated sentences with this encoder."""
     signature = str(metric.signature)
-    if _FLOORS.get(metric, ("",))[0] != signature:  # once for all lines of a page
+    if _FLOORS.get(metric, ("",))[0] != signature:
         _FLOORS[metric] = signature, _unrelated_similarity(metric)
     return _FLOORS[metric][1]
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from typing_extensions import Self
 
 from textmover.modules.encoder.source import full_name
 from textmover.modules.matching.names import COSTS, Matching, check_matching, who_reads
 from textmover.types import BOUNDS, InputError, check_choice, check_whole
-from textmover.types.argument_checks import did_you_mean
+from textmover.types.argument_checks import did_you_mean, type_hints
 
 logger = logging.getLogger(__name__)
 
@@ -28,15 +27,12 @@ or give them weight 0 but let other tokens match them (BERTScore)."""
 Centering = Literal["none", "dimension", "sentence", "batch", "corpus"]
 
 
-_hints: Callable[[type], dict[str, Any]] = functools.cache(get_type_hints)
-
-
 class Configuration:
     """Base of frozen dataclasses that configure a metric."""
 
     def _check_choices(self, *but: str) -> None:
         """Check the values of all boolean and ``Literal`` fields except those in ``but``."""
-        for name, hint in _hints(type(self)).items():
+        for name, hint in type_hints(type(self)).items():
             if name not in but and (hint is bool or get_origin(hint) is Literal):
                 check_choice(name, getattr(self, name), (True, False) if hint is bool else get_args(hint))
 

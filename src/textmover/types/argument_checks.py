@@ -145,7 +145,7 @@ def check_pairs(hypotheses: Sized, references: Sized) -> None:
         raise ValueError(f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}.")
 
 
-HINTS = functools.cache(typing.get_type_hints)
+type_hints: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
 NUMBERS: dict[Any, type] = {int: Integral, float: Real}
 SHOWN = 80  # characters of a value that an error quotes
 
@@ -186,7 +186,7 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
             bound = signature.bind(self, *values, **named)
         except TypeError as error:
             raise _unbound(type(self).__name__, list(signature.parameters)[1:], named, error) from error
-        hints = HINTS(constructor)
+        hints = type_hints(constructor)
         for name, value in bound.arguments.items():
             if name in hints:
                 bound.arguments[name] = _converted(value, hints[name], name)
@@ -266,7 +266,7 @@ def _dataclass(value: Any, kind: Any, name: str) -> Any:
             f"Expected `{name}` to have fields of {kind.__name__} ({', '.join(known)}), but got {unknown[0]!r}: name "
             "one of these."
         )
-    hints = HINTS(kind)
+    hints = type_hints(kind)
     return kind(**{key: _converted(one, hints[key], f"{name}.{key}") for key, one in value.items()})
 
 

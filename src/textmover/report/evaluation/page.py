@@ -199,7 +199,9 @@ class _SectionView:
 
     def _pictures(self, *, rated: bool) -> dict[str, Any]:
         human = self.selection.human
-        scatter, plotted, distributions = list[dict[str, Any]](), list[plots.Scatter](), list[dict[str, Any]]()
+        scatter: list[dict[str, Any]] = []
+        distributions: list[dict[str, Any]] = []
+        plotted: list[plots.Scatter] = []
         if rated:
             picture, outside = plots.distribution_plot("the human ratings", human), plots.outside_words(human)
             distributions.append({"name": None, "picture": picture, "outside": outside, "reversed": False})

@@ -126,7 +126,8 @@ def set_backend(metric: SegmentMetric, backend: str, precision: str, checkpoint:
         runner = CompiledRunner(encoder.graph())
     deviation = _deviation(metric, encoder, runner, None if artefact is None else artefact.folder)
     states = None if artefact is None else artefact.states
-    states = probe_states(metric, encoder, runner) if deviation is None else states
+    if deviation is None:
+        states = probe_states(metric, encoder, runner)
     _check(backend, precision, deviation, states, artefact)
     encoder.run_with(runner)
     return deviation
