@@ -7,7 +7,7 @@ from scipy.spatial.distance import cdist
 from torch.autograd import gradcheck
 
 from textmover.functional import pairwise_cost, pairwise_similarity, unit_vectors
-from textmover.functional.cost import orthogonal_axes
+from textmover.functional.cost import orthogonal_axes, scale_losses
 
 KINDS = {"cosine": "cosine", "squared-euclidean": "sqeuclidean", "euclidean": "euclidean"}
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -149,3 +149,14 @@ def test_without_kinds_vectors_stay_as_they_are():
     assert all(torch.equal(one, x) for one in orthogonal_axes(x, x, none, none))
     empty = torch.zeros(0, 0, 4)
     assert orthogonal_axes(empty, empty, none[:0, :0], none[:0, :0])[0].shape == (0, 0, 4)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.7, 64.0])
+def test_scaled_losses_are_those_of_chosen_pairs_and_stay_below_one(factor):
+    similarity = draw(3, 4, 5).tanh()
+    chosen = draw(3, 4, 5) > 0
+    found = scale_losses(similarity, chosen, factor)
+    given = similarity.numpy()
+    expected = np.where(given < 0, given, np.maximum(1 - factor * (1 - given), 0))
+    np.testing.assert_allclose(found, np.where(chosen, expected, given), atol=1e-14)
+    assert gradcheck(lambda given: scale_losses(given, chosen, factor), similarity.clone().requires_grad_())

@@ -89,6 +89,8 @@ CASES = [
     Case("alpha", 0.0, base={"matching": "bertscore"}),
     Case("error_norm", 3.0, base={"temperature": 0.2}),
     Case("error_norm", 2.0, base={"matching": "bertscore"}),
+    Case("same_token_loss", 2.0, base={"temperature": 0.2}),
+    *(Case("same_token_loss", 2.0, base={"matching": name}) for name in ("bertscore", "trwmd")),
     Case("rescale", True, ("error", "signature")),
     Case("max_length", 6),
     Case("long_texts", "window", base={"max_length": 6}),
@@ -234,6 +236,7 @@ BAD_VALUES = {
     "order_penalty": [-1.0],
     "alpha": [1.5, -0.1],
     "error_norm": [0.5, 65.0, float("inf"), "3"],
+    "same_token_loss": [0.9, 65.0, float("nan"), "2", True],
     "rescale": [1.5],
 }
 
@@ -255,6 +258,8 @@ def test_a_bad_value_is_refused_by_name(name, value):
         ({**LAZY, "temperature": 0, "learn_temperature": True}, "a `temperature` above 0 to learn it"),
         ({**LAZY, "output": "distance", "rescale": True}, "`rescale` to be false with output='distance'"),
         ({"error_norm": 3.0, "value": "objective"}, "`error_norm` to be 1 with a `tolerance`"),
+        ({"same_token_loss": 2.0, "ngram": 2}, "`same_token_loss` to be 1 where tokens are pooled"),
+        ({"same_token_loss": 2.0, "subwords": "mean"}, "`same_token_loss` to be 1 where tokens are pooled"),
         ({**LAZY, "temperature": -1}, "`temperature` to be a finite number of at least 0"),
     ],
 )
@@ -273,6 +278,7 @@ def test_combinations_without_a_meaning_are_refused(config, message):
         ("emd", {"hypothesis_penalty": 0.3}),
         ("twmd", {"order_penalty": 0.3}),
         ("emd", {"alpha": 0.3}),
+        ("emd", {"same_token_loss": 2.0}),
     ],
 )
 def test_an_override_that_nothing_reads_is_refused(matching, change):

@@ -91,6 +91,7 @@ OBJECTIVE = {"value": "objective", "temperature": 0.1}
         ({"matching": "bertscore", "error_norm": 3.0}, None),
         ({"matching": "twmd", "temperature": 0.1, "error_norm": 3.0}, None),
         ({"matching": "trwmd", "error_norm": 1.5, "score": "precision"}, None),
+        ({"matching": "twmd", "temperature": 0.1, "same_token_loss": 3.0, "error_norm": 2.0}, None),
         ({"subwords": "mean"}, None),
         ({"subwords": "first", "punctuation": "drop"}, None),
         ({"ngram": 2}, None),

@@ -170,7 +170,7 @@ def _largest(values: Tensor, rows: Tensor, columns: Tensor) -> np.ndarray:
 
 def _matches(metric: MetricModel, ref: _ExplainedSide, hyp: _ExplainedSide) -> list[ExplainedMatch]:
     """Return the values of the matching with their plans, aggregated by words."""
-    similarity = pairwise_similarity(ref.side.vectors, hyp.side.vectors)
+    similarity = metric.weighting.similarity(ref.side, hyp.side)
     forward = metric.matching(similarity, ref.side, hyp.side, with_plan=True)
     config = metric.config
     if forward.plan is None:

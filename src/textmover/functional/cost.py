@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from textmover.functional._arguments import check_problem
@@ -93,6 +93,29 @@ def pairwise_similarity(
         )
     with torch.autocast(reference.device.type, enabled=False):
         return torch.bmm(reference, hypothesis.transpose(1, 2))
+
+
+def scale_losses(
+    similarity: Float[Tensor, "B M N"], chosen: Bool[Tensor, "B M N"], factor: float
+) -> Float[Tensor, "B M N"]:
+    r"""Multiply the losses of chosen token pairs: :math:`\max(1 - f\,(1 - S_{ij}),\ \min(S_{ij}, 0))`.
+
+    Vectors of the same token differ by its context alone, so little that a word in the wrong role costs less than a
+    synonym. A factor above 1 evens that out; a loss that is below 1 stays so.
+
+    Args:
+        similarity: Cosines of all token pairs.
+        chosen: True for the pairs whose losses count more.
+        factor: ``f``, at least 1.
+
+    Returns:
+        Similarities, those of other pairs as given.
+
+    Example:
+        >>> scale_losses(torch.tensor([[[1.0, 0.75, 0.25]]]), torch.tensor([[[True, True, True]]]), 2.0).tolist()
+        [[[1.0, 0.5, 0.0]]]
+    """
+    return torch.where(chosen, (1 - factor * (1 - similarity)).maximum(similarity.clamp(max=0)), similarity)
 
 
 def pairwise_cost(

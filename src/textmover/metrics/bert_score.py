@@ -41,6 +41,7 @@ WITH_IDF: dict[str, tuple[Any, ...]] = {
     "reference_special_tokens": ("drop", "targets"),
     "multi_reference": ("best", "mean"),
     "error_norm": (1.0,),
+    "same_token_loss": (1.0,),
 }
 """Values of configuration fields for which similarities can be stored per token until idf weights are known."""
 

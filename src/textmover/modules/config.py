@@ -79,6 +79,7 @@ NUMBERS = {
     "order_penalty": NOT_NEGATIVE,
     "alpha": (_within(0, 1), "a number between 0 and 1"),
     "error_norm": (_within(1, 64), "a number from 1 to 64"),
+    "same_token_loss": (_within(1, 64), "a number from 1 to 64"),
 }
 """Check of each number in a metric's configuration, and its description in messages."""
 
@@ -139,6 +140,7 @@ class MetricConfig(Configuration):
     normalize: bool = True  # divide by the similarity of each text with itself
     alpha: float = 0.5  # alpha in F_alpha = PR/(alpha P + (1 - alpha) R)
     error_norm: float = 1.0  # p of precision, 1 - (mean of loss^p)^(1/p): above 1, a few bad tokens cost more
+    same_token_loss: float = 1.0  # factor of the loss of a token matched with the same one in another context
     score: Literal["f", "precision", "recall"] = "f"  # value that becomes the score
     rescale: bool = False  # (x - b)/(1 - b), where b is the fitted score of unrelated texts
     multi_reference: Literal["best", "mean", "all"] = "best"  # several references: best, mean, or joined to one text
@@ -173,7 +175,8 @@ class MetricConfig(Configuration):
     def _read_infinities(self) -> None:
         """Convert ``"inf"`` and ``"-inf"`` to numbers, integers to floats, and a list of powers to a tuple."""
         infinite = {"inf": math.inf, "-inf": -math.inf}
-        for name in ("temperature", "alpha", "error_norm", "order_penalty", "hypothesis_penalty", "reference_penalty"):
+        penalties = ("order_penalty", "hypothesis_penalty", "reference_penalty")
+        for name in ("temperature", "alpha", "error_norm", "same_token_loss", *penalties):
             value = getattr(self, name)
             value = infinite.get(value, value) if isinstance(value, str) else value
             object.__setattr__(self, name, float(value) if _is_number(value) else value)
@@ -230,6 +233,11 @@ class MetricConfig(Configuration):
             raise InputError(
                 "Expected `error_norm` to be 1 with a `tolerance` or value='objective', whose values are not those of "
                 f"tokens, but got {self.error_norm:g}: set it to 1, or leave the other out."
+            )
+        if self.same_token_loss != 1 and (self.ngram != 1 or self.subwords == "mean"):
+            raise InputError(
+                "Expected `same_token_loss` to be 1 where tokens are pooled to words or n-grams, but got "
+                f"{self.same_token_loss:g}: set it to 1, or `ngram` to 1 and `subwords` to all or first."
             )
         penalties = (self.hypothesis_penalty, self.reference_penalty)
         if self.matching != "lazy-emd":

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from textmover.functional import normalize_by_self, pairwise_similarity, unit_vectors
+from textmover.functional import normalize_by_self, unit_vectors
 from textmover.modules.base_metric import Calibration, EncoderMetric, SourceCombination, metric_signature
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.encoder import Encoder
@@ -366,7 +366,7 @@ class MetricModel(EncoderMetric):
         return replace(tokens, self_similarity=torch.stack([values[0], values[-1]], dim=1))
 
     def _match(self, reference: Side, hypothesis: Side, with_plan: bool = False) -> MatchResult:
-        similarity = pairwise_similarity(reference.vectors, hypothesis.vectors)
+        similarity = self.weighting.similarity(reference, hypothesis)
         return self.matching(similarity, reference, hypothesis, with_plan=with_plan)
 
     def pair_values(self, hypotheses: TokenEmbeddings, references: TokenEmbeddings) -> tuple[Tensor, dict[str, Tensor]]:

@@ -58,6 +58,7 @@ PHRASES: Mapping[str, str | Mapping[str, str] | list[tuple[str, str]] | Callable
     "lambda": lambda value: "penalties of {} (hypothesis) and {} (reference)".format(*value.split("/")),
     "alpha": "alpha {} of F",
     "norm": "the {}-norm of the losses of hypothesis tokens in precision",
+    "same": "losses between the same tokens times {}",
     "features": lambda value: f"features {value.replace(',', ', ')}",
     "ngram": {"2": "bigrams", "sentence": "whole sentences", "": "{}-grams"},
     "special": {

@@ -90,8 +90,8 @@ BEHIND_VECTORS = frozenset(
         "matching", "centering", "hypothesis_special_tokens", "reference_special_tokens", "ngram", "weights", "idf",
         "idf_from", "temperature", "learn_temperature", "iterations", "tolerance", "value", "cost",
         "hypothesis_penalty", "reference_penalty", "measure", "order_penalty", "output", "normalize", "alpha",
-        "error_norm", "score",
-        "rescale", "multi_reference", "mode", "target_language", "fallback", "calibrate",
+        "error_norm", "same_token_loss", "score", "rescale", "multi_reference", "mode", "target_language", "fallback",
+        "calibrate",
     }
 )  # fmt: skip
 """Fields that affect neither the tokens nor their raw vectors; a field missing here costs time only."""

@@ -39,7 +39,7 @@ def test_every_choice_is_tested():
 @pytest.mark.parametrize("choice", EXPECTED)
 def test_choices_select_and_weigh(choice, role):
     sides = {"reference": "keep", "hypothesis": "keep", role: choice}
-    _, matchable, weights, empty, unweighted = weighting_of(**sides)(TOKENS, role)
+    _, matchable, weights, empty, unweighted, _ = weighting_of(**sides)(TOKENS, role)
     assert empty.tolist() == [False, True, False]
     assert not unweighted.any()
     may_match, has_weight = (torch.tensor(table, dtype=torch.bool) for table in EXPECTED[choice])
@@ -202,3 +202,18 @@ def test_a_batch_without_any_unit_keeps_one_empty_place(fields):
         torch.zeros(2, 0, 4), *(torch.zeros(2, 0, dtype=kind) for kind in (bool, torch.int8, int))
     )
     assert weighting_of("drop")(no_tokens, "reference").mask.tolist() == [[False]] * 2
+
+
+def test_a_loss_between_the_same_tokens_counts_more():
+    ids, unknown = torch.tensor([[7, 8, 1, 1]]), torch.tensor([[0, 0, 5, 6]])
+    vectors = torch.tensor([[[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.0, 1.0]]])
+    mask, special = torch.ones(1, 4, dtype=torch.bool), torch.zeros(1, 4, dtype=torch.int8)
+    sides = [TokenEmbeddings(one, mask, special, ids, unknown=unknown) for one in (vectors, vectors.flip(2))]
+    plain, scaled = (
+        (weighting := weighting_of(same_token_loss=factor)).similarity(*(weighting(one, "reference") for one in sides))
+        for factor in (1.0, 2.0)
+    )
+    expected = plain.clone()
+    expected[0, 1, 1] = 1 - 2 * (1 - 0.96)
+    torch.testing.assert_close(scaled, expected)  # others differ by key, or share one and are already as far as others
+    assert plain[0, 0, 0] == scaled[0, 0, 0] == 0

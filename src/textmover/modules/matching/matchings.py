@@ -107,7 +107,7 @@ class _Tempered(_Configured):
 class Twmd(_Tempered):
     """Tempered word mover similarity (:func:`textmover.functional.twmd`)."""
 
-    entries = ("T", "value", "alpha", "norm", "k")
+    entries = ("T", "value", "alpha", "norm", "same", "k")
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
@@ -119,7 +119,7 @@ class Twmd(_Tempered):
 class Trwmd(_Tempered):
     """Tempered relaxed word mover similarity (:func:`textmover.functional.trwmd`)."""
 
-    entries = ("T", "value", "alpha", "norm")
+    entries = ("T", "value", "alpha", "norm", "same")
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
@@ -131,7 +131,7 @@ class Trwmd(_Tempered):
 class Greedy(_Configured):
     """Greedy matching as in BERTScore (:func:`textmover.functional.greedy_matching`)."""
 
-    entries = ("alpha", "norm")
+    entries = ("alpha", "norm", "same")
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
@@ -285,6 +285,7 @@ ENTRIES: dict[str, Callable[[Any], str | None]] = {
     "value": lambda one: one.config.value if one.config.value != "transport" else None,
     "alpha": lambda one: f"{one.config.alpha:g}" if one.config.alpha != 0.5 else None,
     "norm": lambda one: f"{one.config.error_norm:g}" if one.config.error_norm != 1 else None,
+    "same": lambda one: f"{one.config.same_token_loss:g}" if one.config.same_token_loss != 1 else None,
     "cost": lambda one: one.config.cost,
     "output": lambda one: one.config.output,
     "order": lambda one: f"{one.config.order_penalty:g}" if one.config.order_penalty else None,

@@ -28,6 +28,7 @@ READ_BY: dict[str, frozenset[str]] = {
     "value": frozenset({"twmd", "trwmd"}),
     "alpha": SIDES,
     "error_norm": SIDES,
+    "same_token_loss": SIDES,
     "score": SIDES,
     "cost": COSTS,
     "output": COSTS,

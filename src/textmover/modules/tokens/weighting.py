@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from textmover.functional.cost import unit_vectors
+from textmover.functional.cost import pairwise_similarity, scale_losses, unit_vectors
 from textmover.functional.token_pooling import Units, compact, ngrams, words
 from textmover.modules.config import IDF_WEIGHTS, MetricConfig, SpecialTokens
 from textmover.modules.tokens.statistics import IdfTable
@@ -31,6 +31,7 @@ class Side(NamedTuple):
         weights: ``[B, L]``, each row sums to 1; all 0 if no unit is selected.
         empty: True for texts without a selected ordinary token of the vocabulary, bool ``[B]``.
         unweighted: True if all idf weights are 0 and uniform ones replace them, bool ``[B]``.
+        keys: Keys that identify the tokens, int64 ``[B, L]``; ``None`` if the same tokens match as others do.
     """
 
     vectors: Tensor
@@ -38,6 +39,7 @@ class Side(NamedTuple):
     weights: Tensor
     empty: Tensor
     unweighted: Tensor
+    keys: Tensor | None = None
 
 
 def needs_traits(config: MetricConfig) -> bool:
@@ -79,6 +81,7 @@ class TokenWeighting(nn.Module):
         self.subwords = config.subwords
         self.ngram = None if config.ngram == "sentence" else config.ngram
         self.frequency = config.weights == "tf-idf"
+        self.same_token_loss = config.same_token_loss
         dropped = (
             (TokenTrait.CONTINUATION if config.subwords == "first" else 0)
             | (TokenTrait.PUNCTUATION if config.punctuation == "drop" else 0)
@@ -149,7 +152,17 @@ class TokenWeighting(nn.Module):
         units = Units(tokens.vectors, matchable, weights)
         units = _at_least_one(self._units(units, tokens) if self.pools else units)
         total = units.weights.sum(dim=1, keepdim=True)
-        return Side(units.vectors, units.mask, units.weights / torch.where(total > 0, total, 1.0), empty, unweighted)
+        weights = units.weights / torch.where(total > 0, total, 1.0)
+        keys = None if self.same_token_loss == 1 else token_keys(tokens)
+        return Side(units.vectors, units.mask, weights, empty, unweighted, keys)
+
+    def similarity(self, reference: Side, hypothesis: Side) -> Tensor:
+        """Return the similarities of the units, ``[B, M, N]``; the same tokens in other contexts may count as less."""
+        similarity = pairwise_similarity(reference.vectors, hypothesis.vectors)
+        if reference.keys is None or hypothesis.keys is None:
+            return similarity
+        same = reference.keys[:, :, None] == hypothesis.keys[:, None, :]
+        return scale_losses(similarity, same, self.same_token_loss)
 
     def _importance(self, vectors: Tensor, linear: nn.Linear) -> Tensor:
         """Return the learned weights ``[B, L]`` of token vectors, to which columns for unknown tokens may be added."""
