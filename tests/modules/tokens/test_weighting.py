@@ -209,10 +209,9 @@ def test_a_loss_between_the_same_tokens_counts_more():
     vectors = torch.tensor([[[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.0, 1.0]]])
     mask, special = torch.ones(1, 4, dtype=torch.bool), torch.zeros(1, 4, dtype=torch.int8)
     sides = [TokenEmbeddings(one, mask, special, ids, unknown=unknown) for one in (vectors, vectors.flip(2))]
-    plain, scaled = (
-        (weighting := weighting_of(same_token_loss=factor)).similarity(*(weighting(one, "reference") for one in sides))
-        for factor in (1.0, 2.0)
-    )
+    usual, weighting = weighting_of(), weighting_of(same_token_loss=2.0)
+    plain = usual.similarity(*(usual(one, "reference") for one in sides))
+    scaled = weighting.similarity(*(weighting(one, "reference") for one in sides))
     expected = plain.clone()
     expected[0, 1, 1] = 1 - 2 * (1 - 0.96)
     torch.testing.assert_close(scaled, expected)  # others differ by key, or share one and are already as far as others
