@@ -108,8 +108,9 @@ def test_order_of_a_paraphrase_a_changed_fact_and_another_text(name, base):
         "My sister is learning to play the violin.",
     ]
     scores = scorer_of(name).score(hypotheses, [reference] * 3).scores
-    assert min(scores[:2]) > scores[2] + 0.5
-    if name == DEFAULT_METRIC:  # ratings of translations alone teach that the words should be the same
+    assert scores[0] > scores[2] + 0.5
+    assert scores[1] > scores[2] + 0.4
+    if name != "textmover-wmt":  # ratings of translations alone teach that the words should be the same
         assert scores[0] > scores[1]
 
 
