@@ -361,8 +361,12 @@ def test_the_command_makes_one_without_windows(embeddings, tmp_path, capsys):
     metric = save_checkpoint(embeddings, tmp_path / "metric", card="# card")
     assert main(["export", str(metric), str(tmp_path / "table"), "--table"]) == 0
     assert isinstance(load_checkpoint(tmp_path / "table").encoder, TokenTable)
-    assert main(["score", "a dog", "the dog", "--model", str(tmp_path / "table"), "--long-texts", "window"]) == 2
-    assert "Expected `--long-texts` to be 'truncate' or 'error' for a table of token vectors" in capsys.readouterr().err
+    for option, value, said in (
+        ("--long-texts", "window", "'truncate' or 'error' for a table of token vectors"),
+        ("--same-token-loss", "2", "1 for static vectors, which are the same in all contexts, but got 2"),
+    ):
+        assert main(["score", "a dog", "the dog", "--model", str(tmp_path / "table"), option, value]) == 2
+        assert f"Expected `{option}` to be {said}" in capsys.readouterr().err
     narrow = ["--table", "--dimensions", "8", "--overwrite"]
     assert main(["export", str(metric), str(tmp_path / "table"), *narrow]) == 0
     assert load_checkpoint(tmp_path / "table").encoder.dimension == 8

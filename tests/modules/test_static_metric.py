@@ -198,11 +198,13 @@ def test_the_vectors_are_the_first_and_the_last_layer(build, layer):
         ("wmd", {"layer": -2}),
         ("wmd", {"aggregation": "scalar-mix"}),
         ("wmd", {"aggregation": "routing"}),
+        ("twmd", {"same_token_loss": 2.0}),
         *((preset, {}) for preset in MOVER_PRESETS),
     ],
 )
-def test_there_are_no_layers_to_aggregate(file, preset, fields):
-    with pytest.raises(InputError, match=r"static vectors .* they have no layers"):
+def test_there_are_no_layers_to_aggregate_and_no_contexts_to_compare(file, preset, fields):
+    told = "are the same in all contexts" if "same_token_loss" in fields else "they have no layers"
+    with pytest.raises(InputError, match=f"static vectors.* {told}"):
         MetricModel.from_config(preset_config(preset, encoder=str(file), **fields))
 
 

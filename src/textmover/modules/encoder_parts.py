@@ -186,7 +186,16 @@ def _options(config: MetricConfig, tokenizer: Tokenizer) -> dict[str, Any]:
     return {"freeze_layers": config.freeze_layers, "window": window}
 
 
+def _check_contexts_unread(config: MetricConfig) -> None:
+    if config.same_token_loss != 1:
+        raise InputError(
+            "Expected `same_token_loss` to be 1 for static vectors, which are the same in all contexts, but got "
+            f"{config.same_token_loss:g}: leave it out."
+        )
+
+
 def _static_parts(config: MetricConfig, vectors: StaticVectors) -> EncoderParts:
+    _check_contexts_unread(config)
     if config.layer not in (None, 0, -1) or config.aggregation != "single":
         raise InputError(
             f"Expected static vectors to be read as they are, but got layer={config.layer} and "
@@ -209,6 +218,7 @@ def as_table(parts: EncoderParts, dimension: int | None = None) -> EncoderParts:
 
 
 def _table_parts(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> EncoderParts:
+    _check_contexts_unread(config)
     if config.long_texts == "window":
         raise InputError(
             "Expected `long_texts` to be 'truncate' or 'error' for a table of token vectors, but got 'window': it "
