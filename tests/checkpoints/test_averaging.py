@@ -312,6 +312,11 @@ def folder(embeddings, tmp_path):
     return save_checkpoint(as_token_table(embeddings), tmp_path / "table", card="# card")
 
 
+def test_a_table_has_no_contexts_to_compare(tiny_metric):
+    metric = tiny_metric(layer=0, temperature=0.1, same_token_loss=2.0)
+    assert (metric.signature.entries["same"], as_token_table(metric).signature.entries.get("same")) == ("2", None)
+
+
 def test_a_token_has_the_mean_of_its_embeddings_over_places_to_half_a_step(embeddings):
     table = as_token_table(embeddings).encoder
     for token in (0, 5, table.rows.shape[0] - 1):

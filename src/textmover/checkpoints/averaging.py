@@ -260,9 +260,8 @@ def as_token_table(metric: Any, dimension: int | None = None, texts: Sequence[st
             "Expected `dimension` to be null where token weights are learned, which read all directions, but got "
             f"{dimension}: learn them on the table."
         )
-    table = MetricModel(
-        metric.config.override(freeze_layers=None, same_token_loss=1.0), as_table(metric.parts, dimension)
-    )
+    config = metric.config.override(freeze_layers=None, same_token_loss=1.0)  # a table has no layers and no contexts
+    table = MetricModel(config, as_table(metric.parts, dimension))
     changed = ("encoder.", *(f"{one}." for one in ("centering", "baseline") if dimension is not None))
     state = {name: one for name, one in metric.state_dict().items() if not name.startswith(changed)}
     table.load_state_dict({**table.state_dict(), **state})
