@@ -192,7 +192,7 @@ def test_bad_input(versions, scores):
         robustness(versions, [MetricScores("a", scores.scores[:-1])])
     with pytest.raises(InputError, match="NaN or infinity"):
         robustness(versions, [MetricScores("a", np.full(len(scores.scores), math.nan))])
-    with pytest.raises(InputError, match="at least 20 bootstrap samples, but got 19"):
+    with pytest.raises(InputError, match="`samples` to be a whole number from 20 to 1,000,000, but got 19"):
         robustness(versions, [scores], samples=19)
     with pytest.raises(InputError, match="Expected owners from 0 to 1, but got 0 to 2"):
         Versions(2, np.array([0, 2]), ("a", "a"), (1, 1), np.zeros(2))

@@ -61,6 +61,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "sentences": (1, 1_000_000_000),
     "shard_size": (1, 10_000_000),
     "most": (1, 1_000_000_000),
+    "samples": (1, 1_000_000),
     **ENCODER_BOUNDS,
     # Options of commands that are not fields: larger values cost memory or time without benefit.
     "--adapter": (1, 65_536),

@@ -125,7 +125,7 @@ def test_a_better_metric_is_significantly_better_and_a_copy_is_not():
         (lambda gold, found: judge_errors([], []), "at least one segment, but got none"),
         (lambda gold, found: judge_errors(gold, found[1:]), "errors of 60 texts, but got those of 59"),
         (lambda gold, found: judge_errors(gold, found, "system"), "text 0 .* group 'system', but got lp, kind"),
-        (lambda gold, found: judge_errors(gold, found, samples=-1), "at least 20 bootstrap samples, but got -1"),
+        (lambda gold, found: judge_errors(gold, found, samples=-1), "whole number from 20 to 1,000,000, but got -1"),
         (lambda gold, found: judge_errors(gold, found, level=1.5), "confidence level between 0 and 1, but got 1.5"),
         (lambda gold, found: judge_errors(gold, found, bins=0), "at least one bin, but got 0"),
         (

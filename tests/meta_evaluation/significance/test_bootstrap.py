@@ -126,7 +126,8 @@ class TestUndefined:
     ("changed", "message"),
     [
         ({"statistic": "cosine"}, "pearson, spearman, kendall, kendall-c, but got 'cosine'"),
-        ({"samples": 19}, "at least 20 bootstrap samples, but got 19"),
+        ({"samples": 19}, "`samples` to be a whole number from 20 to 1,000,000, but got 19"),
+        ({"samples": 20.5}, "whole number from 20 to 1,000,000, but got 20.5: 1000 is usual"),
         ({"level": 95}, "level between 0 and 1, but got 95"),
         ({"clusters": ["a"]}, "3 clusters, one per segment, but got 1"),
         ({"after": [1, 2, math.nan]}, r"finite scores after, .* for 1 of 3"),

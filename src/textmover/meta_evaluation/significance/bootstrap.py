@@ -26,7 +26,7 @@ from textmover.meta_evaluation.statistics.score_arrays import (
     nan_mean,
     stack_scores,
 )
-from textmover.types import InputError, plural
+from textmover.types import InputError, check_whole, plural
 
 FEW = 10
 """Number of clusters below which percentile intervals are unreliable."""
@@ -239,9 +239,8 @@ def draw_values(
 
 
 def check_draws(samples: int) -> None:
-    """Raise an :class:`InputError` if there are too few samples for an interval."""
-    if samples < MIN_SAMPLES:
-        raise InputError(f"Expected at least {MIN_SAMPLES} bootstrap samples, but got {samples}: 1000 is usual.")
+    """Raise an :class:`InputError` unless there is a whole number of samples, enough for an interval."""
+    check_whole("samples", samples, least=MIN_SAMPLES, way_out=": 1000 is usual")
 
 
 def draw_counts(labels: NDArray[np.int64], samples: int, rng: np.random.Generator) -> Iterator[Counts]:
