@@ -5,7 +5,7 @@
 Paraphrases: correct translations with their post-edits (MLQE-PE dev), and equivalent pairs of STS-B dev; neither is
 training data. Other notations of a number or date are also compared with wrong numbers. Columns starting with
 "events", "stories" and "reports" use generated events that are not trained on: short ones, and longer ones of daily
-life and of news whose paraphrases share few words.
+life and of news whose paraphrases share few words; "written" uses free paraphrases and wrong copies written by hand.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ import numpy as np
 from textmover import Scorer
 from textmover.data.generated.contrasts import WRONG_FACTS, RewordedFile, contrast_segments, reworded_pairs
 from textmover.data.generated.events import BOOKS, EQUIVALENT, REWORDING, WRONG_EVENTS, event_segments
+from textmover.readers.segments import Columns, read_segments
 from textmover.types import Segment
 
 FILES = (
     RewordedFile("data:mlqe-pe", least={"da_mean": 88, "hter": 0.12}, where={"part": ["dev"]}),
     RewordedFile("data:stsb", ("sentence1", "sentence2"), least={"score": 4.6}, where={"split": ["dev"]}),
 )
+WRITTEN = harness.ROOT / "examples" / "wrong_facts.tsv"
 
 
 def triples(most: int, seed: int) -> dict[str, list[Segment]]:
@@ -37,7 +39,18 @@ def triples(most: int, seed: int) -> dict[str, list[Segment]]:
         for kind in kinds:
             contrasts = (REWORDING, EQUIVALENT, kind)
             segments[f"{book}, {kind}"] = [one for one in events if one.groups["contrast"] in contrasts]
-    return segments
+    return segments | written()
+
+
+def written() -> dict[str, list[Segment]]:
+    """Return the hand-written segments that are not trained on, by kind of wrong fact."""
+    columns = Columns("hypothesis", "reference", score=None, groups=("part", "contrast"))
+    rows = [row for row in read_segments(str(WRITTEN), columns) if row.groups["part"] == "held-out"]
+    kinds = {row.references: row.groups["contrast"] for row in rows if row.groups["contrast"] != REWORDING}
+    by_kind: dict[str, list[Segment]] = defaultdict(list)
+    for row in rows:
+        by_kind[f"written, {kinds[row.references]}"].append(row)
+    return by_kind
 
 
 def accuracies(scorer: Scorer, segments: dict[str, list[Segment]]) -> dict[str, tuple[float, int]]:
@@ -52,7 +65,7 @@ def accuracies(scorer: Scorer, segments: dict[str, list[Segment]]) -> dict[str, 
             by_text[item.references[0]][item.groups["contrast"]] = next(scores)
         complete = [by_kind for by_kind in by_text.values() if kind in by_kind]
         result[column] = preferred(complete, REWORDING, kind)
-        if kind == "number":
+        if any(EQUIVALENT in by_kind for by_kind in complete) and kind == "number":
             result[f"{column}, {EQUIVALENT}"] = preferred(complete, EQUIVALENT, kind)
     return result
 

@@ -20,3 +20,15 @@ def test_the_share_of_rewordings_that_score_higher(script, slope, share):
 def test_no_text_is_no_share(script):
     share, number = script.preferred([{"number": 1.0}], "notation", "number")
     assert (math.isnan(share), number) == (True, 0)
+
+
+def test_written_texts_are_those_held_out_and_each_has_a_paraphrase(script):
+    by_kind = script.written()
+    rows = [one for segments in by_kind.values() for one in segments]
+    assert {one.groups["part"] for one in rows} == {"held-out"}
+    scorer = SimpleNamespace(
+        score=lambda hypotheses, references: SimpleNamespace(
+            scores=[one.groups["contrast"] == "paraphrase" for one in rows]
+        )
+    )
+    assert script.accuracies(scorer, by_kind) == {kind: (1.0, len(found) / 2) for kind, found in by_kind.items()}

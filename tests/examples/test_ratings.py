@@ -3,13 +3,15 @@
 import csv
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 import yaml
 
 from textmover.data import Columns, RatingsDataModule
+from textmover.data.generated.contrasts import UNRELATED, WRONG_FACTS
+from textmover.data.generated.events import REWORDING
 from textmover.data.split import normalise_reference
 from textmover.perturbations.editable_sentences import WordPool
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
@@ -169,3 +171,28 @@ def test_a_third_of_the_conversations_is_kept_from_training():
     )
     data.setup()
     assert len(data.segments) + sum(map(len, data.parts.values())) == 160 * 7
+
+
+# --- paraphrases and wrong copies written by hand ---------------------------------------------------------------------
+
+WRITTEN = EXAMPLES / "wrong_facts.tsv"
+WRONG = ("day", *WRONG_FACTS)
+
+
+def test_each_text_has_paraphrases_and_wrong_copies_of_its_own():
+    by_text = defaultdict(list)
+    for row in table(WRITTEN):
+        by_text[row["part"], row["reference"]].append(row)
+    assert len({reference for _, reference in by_text}) == len(by_text), "a text is in one part"
+    for (part, reference), rows in by_text.items():
+        kinds = [row["contrast"] for row in rows]
+        assert len({row["hypothesis"] for row in rows} | {reference}) == len(rows) + 1, reference
+        assert REWORDING in kinds, reference
+        assert sum(kind in WRONG for kind in kinds) == (1 if part == "held-out" else 3), reference
+
+
+def test_a_wrong_copy_is_rated_below_what_leaves_facts_out():
+    scores = defaultdict(set)
+    for row in table(WRITTEN):
+        scores["wrong" if row["contrast"] in WRONG else row["contrast"]].add(int(row["score"]))
+    assert scores == {REWORDING: {97, 100}, "partial": {70}, "wrong": {45}, "wrong paraphrase": {40}, UNRELATED: {0}}
